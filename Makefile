@@ -2,18 +2,22 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint contracts lenskit coverage properties hard reference study-pages format bench clean
+.PHONY: demo test lint contracts ray lenskit coverage properties hard reference study-pages format bench clean
 
 demo: .venv/demo.stamp
 	$(BIN)/recaudit demo --out runs/demo
 
 test: lint
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto -m "not cluster"
 
 # What every part must do, computed by the instructions of other processors.
 contracts: .venv/test.stamp
-	MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default $(BIN)/python -m pytest -n auto -m contract
-	MKL_CBWR=AVX2 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m contract
+	MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default $(BIN)/python -m pytest -n auto -m "contract and not cluster"
+	MKL_CBWR=AVX2 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "contract and not cluster"
+
+# A Ray cluster of two nodes on this machine: workers, nodes and drivers that are killed. Some minutes.
+ray: .venv/ray.stamp
+	$(BIN)/python -m pytest -m cluster
 
 # Models of LensKit, which needs pandas 2: in an environment of its own. `make test` skips these tests.
 lenskit: .venv-lenskit/test.stamp
@@ -21,7 +25,7 @@ lenskit: .venv-lenskit/test.stamp
 
 # Which lines no test runs.
 coverage: .venv/test.stamp
-	$(BIN)/python -m pytest -n auto --cov=recaudit --cov-report=term:skip-covered --cov-report=html:runs/coverage
+	$(BIN)/python -m pytest -n auto -m "not cluster" --cov=recaudit --cov-report=term:skip-covered --cov-report=html:runs/coverage
 
 # Property tests on new cases: `make test` draws the same ones each time.
 SEEDS ?= 1 2 3 4 5 6 7 8 9 10
@@ -58,7 +62,7 @@ format: .venv/test.stamp
 	$(BIN)/ruff format .
 
 bench: .venv/bench.stamp
-	for script in models reachability agency agency_future folding folding_metric calibration bayes simulation neural compare gate_error; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in models reachability agency agency_future folding folding_metric calibration bayes simulation neural compare gate_error estimates engines ray_load lists; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
 	rm -rf .venv .venv-lenskit runs
@@ -75,9 +79,13 @@ $(BIN)/python:
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lightfm]' >/dev/null 2>&1 || echo "LightFM was not built (it needs a C compiler): its tests are skipped."
 	touch $@ .venv/demo.stamp
 
+.venv/ray.stamp: .venv/test.stamp
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,ray]'
+	touch $@
+
 .venv/bench.stamp: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,bench]'
-	touch $@ .venv/test.stamp .venv/demo.stamp
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,bench,ray]'
+	touch $@ .venv/ray.stamp .venv/test.stamp .venv/demo.stamp
 
 .venv-lenskit/test.stamp: pyproject.toml constraints-lenskit.txt
 	$(PYTHON) -m venv .venv-lenskit

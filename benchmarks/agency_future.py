@@ -65,7 +65,7 @@ def future_reachability(model: FactorModel, count: int) -> Figures:
         )
         for row, user in enumerate(users)
     ]
-    cells = [len(enumerate_cells(problem)[0]) for problem in problems]
+    cells = [len(enumerate_cells(problem, 10_000)[0]) for problem in problems]
 
     by_hand, spent = [], 0.0
     for user in users[:GRADIENT_USERS]:

@@ -5,29 +5,81 @@ RecLab cannot be installed any more; its numbers were measured on a 2-core machi
 warm up. Where the log grows, as it does from 100,000 ratings on, so does the work: see the column at 200,000. One
 thread, as trials have that run side by side: a second one that waits counts as busy. What the slower ones must cost:
 neural.py; on a GPU: simulation_gpu.py.
+
+`--large` measures a world of a million users and 20,000 items instead, 1,000 users a step, after ten million ratings,
+each row in a process of its own: the most memory that it took, and seconds of a step on all cores.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import resource
+import subprocess
+import sys
 import time
+from itertools import pairwise
+from statistics import median
 
 import numba
 import torch
 
 from recaudit import simulate
-from recaudit.models import Recommender
+from recaudit.engines.progress import Step, listening
+from recaudit.models import ALS, BiasedMF, Recommender, TopPop
 
 RECLAB = {"TopPop": 2.46, "ItemKNN": 12.4, "UserKNN": 10.8, "EASE": 2.1, "SGD MF": 10.7, "Bayes MF": 22.4}
 """CPU seconds a step at 100,000 ratings. ItemKNN: its dense path; its usual one takes 60.4."""
 GOALS = {"TopPop": 100, "ItemKNN": 100, "UserKNN": 100, "EASE": 100, "SGD MF": 20, "Bayes MF": 20}
+
+SIZE = {"users": 1_000_000, "items": 20_000, "users_per_step": 1000}
+RATINGS = 10_000_000
+LARGE: dict[str, tuple[simulate.Environment, Recommender, int, int]] = {
+    "topics, TopPop fitted each step": (simulate.Topics(**SIZE), TopPop(by="mean"), 1, 40),
+    "topics-dynamic, TopPop fitted each step": (
+        simulate.Topics(**SIZE, affinity=0.1, boredom_penalty=1.0, boredom_threshold=2, memory=5),
+        TopPop(by="mean"),
+        1,
+        40,
+    ),
+    "topics-dynamic, SGD fitted once": (
+        simulate.Topics(**SIZE, affinity=0.1, boredom_penalty=1.0, boredom_threshold=2, memory=5),
+        BiasedMF(factors=16, epochs=3),
+        0,
+        20,
+    ),
+    "topics-dynamic, ALS fitted once": (
+        simulate.Topics(**SIZE, affinity=0.1, boredom_penalty=1.0, boredom_threshold=2, memory=5),
+        ALS(factors=16, iterations=3),
+        0,
+        20,
+    ),
+    "latent-dynamic of 100 factors, TopPop fitted each step": (
+        simulate.Latent(**SIZE, affinity=0.2, boredom_penalty=2.0, memory=5),
+        TopPop(by="mean"),
+        1,
+        20,
+    ),
+    "latent-dynamic of 100 factors, Oracle": (
+        simulate.Latent(**SIZE, affinity=0.2, boredom_penalty=2.0, memory=5),
+        simulate.Oracle(),
+        0,
+        10,
+    ),
+}
+"""World, recommender, how often it is fitted, and steps."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--row", help="measure this row of --large, in this process")
     arguments = parser.parse_args()
+    if arguments.large or arguments.row:
+        print(json.dumps(_large(arguments.row)) if arguments.row else _large_table(arguments.names))
+        return
     torch.set_num_threads(1)
     numba.set_num_threads(1)
     start = time.perf_counter()
@@ -54,6 +106,37 @@ def _cpu_seconds(recommender: Recommender, ratings: int, steps: int) -> float:
         simulate.run("topics-static", recommender, ratings=ratings, steps=count, population_every=0)
         times.append(time.process_time() - start)
     return (times[2] - times[1]) / steps
+
+
+def _large_table(names: list[str]) -> str:
+    lines = [f"{'':56} {'peak, GiB':>10} {'begin, s':>9} {'step, s':>8} {'fit, s':>7} {'error, s':>9}"]
+    for row in LARGE:
+        if not names or any(name in row for name in names):
+            done = subprocess.run([sys.executable, __file__, "--row", row], capture_output=True, text=True, check=True)
+            found = json.loads(done.stdout.splitlines()[-1])
+            lines.append(
+                f"{row:56} {found['peak']:10.2f} {found['begin']:9.1f} {found['step']:8.3f} {found['fit']:7.1f} "
+                f"{found['error']:9.1f}"
+            )
+            print(lines[-1], file=sys.stderr, flush=True)
+    return "\n".join(lines)
+
+
+def _large(row: str) -> dict[str, float]:
+    """Memory in GiB, and seconds: until the first step, of a step, of the first fit, of the error at the end."""
+    environment, recommender, retrain, steps = LARGE[row]
+    times = [time.perf_counter()]
+
+    def hear(step: Step) -> None:
+        if step.label == "trial 0" and step.done == len(times) - 1:
+            times.append(time.perf_counter())
+
+    with listening(hear):
+        simulate.run(environment, recommender, ratings=RATINGS, steps=steps, retrain=retrain)
+    begin, first, *others, last = (after - before for before, after in pairwise(times))
+    step = median(others)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return {"peak": peak, "begin": begin, "step": step, "fit": first - step, "error": last - step}
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.specification import Id, InputFile, InputFolder, NamedParts, OneOf, Some, as_data
 
 _KNOWN = {
-    get_args(Some)[1]: "how many, or a list of ids",
+    get_args(Some)[1]: 'how many, a list of ids, or `"all"`',
     get_args(Id)[1]: "an id: a whole number or a text",
     get_args(InputFile)[-1]: "a file that exists",
     get_args(InputFolder)[-1]: "a folder that exists",

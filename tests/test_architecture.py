@@ -218,6 +218,7 @@ def test_public_names_of_the_rooms() -> None:
         "AnyEngine",
         "Engine",
         "Processes",
+        "Ray",
         "Serial",
         "Step",
         "Threads",

@@ -94,9 +94,9 @@ class TestMemory:
             recommender.fit(tiny)
 
     @pytest.mark.usefixtures("_little")
-    def test_who_was_shown_what(self) -> None:
+    def test_a_trial_of_a_simulation(self) -> None:
         people = simulate.Topics(users=20, items=30, topics=3, users_per_step=5)
-        with pytest.raises(MachineError, match="20 users and 30 items, needs"):
+        with pytest.raises(MachineError, match="A trial of 20 users, 30 items and 50 ratings needs"):
             simulate.run(people, ra.models.Random(), ratings=50, steps=1)
 
     def test_averages_of_reachability(self, tiny: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ _NUMBERED = re.compile(r"(?:\(os error |Os \{ code: )(\d+)")
 
 def machine_error(error: BaseException) -> MachineError | None:
     """The error as the machine's, if it, or what led to it, is the machine's and not recaudit's."""
-    for cause in _causes(error):
+    for cause in causes(error):
         number = _number(cause)
         if number in _FAULTS:
             what, remedy = _FAULTS[number]
@@ -107,7 +107,8 @@ def _of_process() -> int | None:
         return None
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, what led to it, and so on."""
     seen: set[int] = set()
     at: BaseException | None = error
     while at is not None and id(at) not in seen:

@@ -5,12 +5,19 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numba import njit
+from numpy.typing import NDArray
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.ties import TIE
 
 _FEW = 64
 """Up to so many places are filled in one pass over the scores; for more, sorting them all is quicker."""
+
+_ROWS = 64
+"""Rows whose scores are compared together: with a few thousand items they stay in a core's cache."""
+_SINGLE = 2.0**-22
+"""Four times the rounding of single precision: of two scores, each in its parts and in their sum."""
+SingleArray = NDArray[np.float32]
 
 
 def top_items(scores: torch.Tensor, allowed: torch.Tensor, n: int) -> IntArray:
@@ -54,6 +61,45 @@ def rank_of(scores: torch.Tensor, items: torch.Tensor) -> IntArray:
         rows = scores[torch.from_numpy(tied)]
         out[tied] = ranks(rows, torch.ones_like(rows, dtype=torch.bool))[np.arange(len(tied)), items.numpy()[tied]]
     return out
+
+
+def affine_rank_of(slope: torch.Tensor, intercept: torch.Tensor, points: torch.Tensor, items: torch.Tensor) -> IntArray:
+    """(rows,): `rank_of` for the scores `slope @ point + intercept` at each row's own point (rows, actions).
+
+    `slope` is (columns, actions). In single precision, which takes a third of the time; a row in which another score is
+    as near to its own as single precision can tell, or as a tie, is looked at again.
+    """
+    low, high = points.amin(dim=0), points.amax(dim=0)
+    middle, half = (low + high) / 2, (high - low) / 2
+    level = torch.addmv(intercept, slope, middle)
+    offsets, sizes = level - level.mean(), slope.abs()
+    # Nothing in the sum that makes a score, less the mean one, is larger than the first, and no score than the second.
+    part, largest = offsets.abs() + sizes @ half, intercept.abs() + sizes @ torch.maximum(low.abs(), high.abs())
+    near = _SINGLE * (slope.shape[1] + 8) * float(part.max()) + 4 * TIE * float(largest.max())
+    single = offsets.float(), (points - middle).float(), slope.T.contiguous().float()
+    out, unsure = np.empty(len(points), dtype=np.int64), np.empty(len(points), dtype=np.bool_)
+    for start in range(0, len(points), _ROWS):
+        rows = slice(start, start + _ROWS)
+        scores = torch.addmm(single[0], single[1][rows], single[2])
+        own = scores.gather(1, items[rows, None])[:, 0]
+        _count(scores.numpy(), own.numpy(), near, out[rows], unsure[rows])
+    again = torch.from_numpy(np.flatnonzero(unsure))
+    if len(again):
+        out[unsure] = rank_of(torch.addmm(intercept, points[again], slope.T), items[again])
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _count(scores: SingleArray, own: SingleArray, near: float, rank: IntArray, unsure: BoolArray) -> None:
+    """Of each row: one more than how many scores are above its own by more than `near`; whether others are as near."""
+    for row in range(len(scores)):
+        values, high, low = scores[row], np.float32(own[row] + near), np.float32(own[row] - near)
+        above, within = 0, 0
+        for column in range(len(values)):
+            above += values[column] > high
+            within += values[column] >= low
+        rank[row] = above + 1
+        unsure[row] = within > above + 1
 
 
 @njit(nogil=True, cache=True)
@@ -106,9 +152,11 @@ def _gap(values: FloatArray, allowed: BoolArray) -> float:
     """The widest gap that still ties two neighbouring scores."""
     largest = 0.0
     for column in range(len(values)):
-        size = abs(values[column])
-        if allowed[column] and size > largest and size != np.inf:
-            largest = size
+        # Two questions, not one: as one, the compiler makes each turn of the loop wait for the one before.
+        if allowed[column]:
+            size = abs(values[column])
+            if size > largest and size != np.inf:
+                largest = size
     return TIE * largest
 
 

@@ -307,11 +307,13 @@ Id = Annotated[int | str, BeforeValidator(_id)]
 """What the log calls a user or item."""
 
 
-def _some(value: object) -> int | tuple[int | str, ...]:
+def _some(value: object) -> int | str | tuple[int | str, ...]:
+    if isinstance(value, str) and value == "all":
+        return value
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1:
         return int(value)
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise mistake((), value, "how many, 1 or more, or a list of ids")
+        raise mistake((), value, "how many, 1 or more, or a list of ids, or 'all'")
     ids = tuple(one.item() if isinstance(one, np.generic) else one for one in value)
     for one in ids:
         if type(one) not in (int, str):
@@ -321,12 +323,12 @@ def _some(value: object) -> int | tuple[int | str, ...]:
     return ids
 
 
-def _plain(some: int | tuple[int | str, ...]) -> int | list[int | str]:
+def _plain(some: int | str | tuple[int | str, ...]) -> int | str | list[int | str]:
     return list(some) if isinstance(some, tuple) else some
 
 
-Some = Annotated[int | tuple[int | str, ...], PlainValidator(_some), PlainSerializer(_plain)]
-"""How many, drawn at random and the same for every model; or which ones, by id."""
+Some = Annotated[int | str | tuple[int | str, ...], PlainValidator(_some), PlainSerializer(_plain)]
+"""How many, drawn at random and the same for every model; or which ones, by id; or "all"."""
 
 
 def _resolved(path: Path, info: ValidationInfo) -> Path:

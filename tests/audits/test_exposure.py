@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import recaudit as ra
-from recaudit.audits.lists.exposure import gini
+from recaudit.audits.lists.exposure import _centred_ranks, gini
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.models import ALS, from_factors
@@ -26,6 +26,15 @@ def model(split: Split) -> Any:
 )
 def test_gini_known_answers(counts: list[float], expected: float) -> None:
     assert gini(np.array([counts], dtype=float))[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.5, 2.0**21])
+def test_ranks_are_those_of_scipy(unit: float) -> None:
+    """Whole numbers are ranked by counting them, others by sorting."""
+    counts = unit * np.random.default_rng(0).poisson(2.0, (3, 400)).astype(np.float64)
+    expected = stats.rankdata(counts, axis=1) - 200.5
+    np.testing.assert_array_equal(_centred_ranks(counts), expected)
+    np.testing.assert_array_equal(_centred_ranks(np.asfortranarray(counts)), expected)
 
 
 def test_gini_is_the_mean_difference(model: Any) -> None:

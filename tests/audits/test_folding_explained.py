@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from recaudit.audits import FoldingResult, Relatedness, folding, neighbours
+from recaudit.audits.folding import explanations
 from recaudit.audits.folding.explanations import kmeans
 from recaudit.data import Interactions, synthetic
 from recaudit.data.blocks import BlockWorld
@@ -100,6 +101,15 @@ class TestSpurious:
         strangers = folding(folded, relatedness=Relatedness.given(np.zeros((4, 8))), k=4, samples=2)
         assert "d" in strangers.spurious("mia", n=4).filter("spurious")["item"].to_list()
         assert strangers.worst(1, min_ratings=1)["in_common"].to_list() == [0]
+
+    def test_how_many_are_looked_at_first_changes_nothing(
+        self, folded: FactorVectors, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        strangers = folding(folded, relatedness=Relatedness.given(np.zeros((4, 8))), k=4, samples=2)
+        rows = [strangers.worst(n, min_ratings=1) for n in (1, 2, 10)]
+        monkeypatch.setattr(explanations, "_LOOKED", 1)
+        for n, before in zip((1, 2, 10), rows, strict=True):
+            assert strangers.worst(n, min_ratings=1).equals(before)
 
     def test_without_titles_and_categories_there_are_ids(self, two_kinds: Interactions, folded: FactorVectors) -> None:
         bare = Interactions.from_frame(two_kinds.frame(), scale=(1, 5))

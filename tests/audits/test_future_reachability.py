@@ -135,12 +135,13 @@ def test_the_last_recommendation_can_be_the_top_item(model: FoldInModel, policy:
 
 def test_a_budget_bounds_the_answer(model: FoldInModel) -> None:
     exact = follow(model, Future(3))
-    frame = replace(exact, max_sequences=1)(USERS)
+    frame = replace(exact, audit=exact.audit.model_copy(update={"sequences": 1}))(USERS)
     rows = frame.filter(pl.col("status") == "bounded")
     assert len(rows)
-    assert (rows["upper"] == 1).all()
+    assert (rows["lower"] <= rows["value"]).all()
     both = exact(USERS).join(rows, on=["user", "item"])
     assert (both["value_right"] <= both["value"] * (1 + 2e-6)).all()
+    assert (both["lower"] <= both["upper_right"]).all()
 
 
 def test_seen_items_are_recommended_at_the_end_where_they_may_be(split: Split) -> None:

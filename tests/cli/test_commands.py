@@ -207,9 +207,16 @@ class TestExitCodes:
         assert result.exit_code == 3
         assert "offline" in result.stderr
 
-    def test_130_for_an_interruption_that_says_how_to_resume(self, toml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("how", ["by Python", "by a kernel"])
+    def test_130_for_an_interruption_that_says_how_to_resume(
+        self, toml: Path, monkeypatch: pytest.MonkeyPatch, how: str
+    ) -> None:
+        error: BaseException = KeyboardInterrupt()
+        if how == "by a kernel":  # as numba reports it
+            error = SystemError("CPUDispatcher(...) returned a result with an exception set")
+            error.__cause__ = KeyboardInterrupt()
         with monkeypatch.context() as patch:
-            patch.setattr(Exposure, "measure", fail(KeyboardInterrupt()))
+            patch.setattr(Exposure, "measure", fail(error))
             result = recaudit("audit", toml, "--out", "out")
         assert result.exit_code == 130
         assert "Run the same command again to resume" in result.stderr

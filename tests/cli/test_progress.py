@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.progress import TimeRemainingColumn
 
 from recaudit.cli.progress import PATIENCE, PAUSE, BarKeeper, Lines, PatientBars, shown
-from recaudit.engines import Step, track
+from recaudit.engines import Step, listening, track, working
+from recaudit.metrics.intervals import Bootstrap
 
 
 class Clock:
@@ -95,6 +96,33 @@ class TestLines:
         said = written.getvalue().splitlines()
         assert said[0] == "fit: 10 of 100, about 90 s left"
         assert len(said) == 9
+
+
+class TestWorkOfOnePiece:
+    def test_it_is_reported_from_begin_to_end(self) -> None:
+        heard: list[Step] = []
+        with listening(heard.append), working("report"):
+            assert heard == [Step("report", 0, 1)]
+        assert heard == [Step("report", 0, 1), Step("report", 1, 1)]
+
+    def test_a_bar_goes_even_when_the_work_fails(self) -> None:
+        heard: list[Step] = []
+        with pytest.raises(ZeroDivisionError), listening(heard.append), working("report"):
+            raise ZeroDivisionError
+        assert heard[-1] == Step("report", 1, 1)
+
+    def test_nobody_need_listen(self) -> None:
+        with working("report"):
+            pass
+
+
+def test_intervals_of_many_people_are_reported_block_by_block() -> None:
+    heard: list[Step] = []
+    with listening(heard.append):
+        drawn = sum(len(block) for block in Bootstrap(0.95, 100, 0).resamples(1_000_000))
+    assert drawn == 100
+    assert heard[0].label == "intervals"
+    assert heard[0].total == len({step.done for step in heard}) - 1 > 1
 
 
 def test_work_is_heard_wherever_it_is_done() -> None:

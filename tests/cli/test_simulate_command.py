@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,11 @@ class TestSimulate:
         assert result.exit_code == 0, result.output
         for words in ("rank correlation", "95% intervals", "n/a"):
             assert words not in result.stdout
+
+    def test_says_first_how_much_there_is_to_do_and_what_memory_it_takes(self, toml: Path) -> None:
+        told = recaudit(toml, "--out", "out", "--json")
+        assert re.search(r"^\S+: \d recommenders x \d+ trials x \d+ steps; about \d+ MiB of memory", told.stderr)
+        json.loads(told.stdout)
 
     def test_interrupted_it_says_how_to_go_on_and_goes_on_to_the_same_numbers(
         self, toml: Path, monkeypatch: pytest.MonkeyPatch

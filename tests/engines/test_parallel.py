@@ -1,8 +1,16 @@
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
+
+import numpy as np  # noqa: F401  has the matrix library that is counted
+import pytest
+from threadpoolctl import threadpool_info
+
+from recaudit.arithmetic import core_count
+from recaudit.engines import Serial, Threads
 
 WORK = """
 import numba
@@ -17,11 +25,32 @@ for recommender in (ra.models.ALS(factors=4), ra.models.ItemKNN(neighbours=5)):
         for engine in (Threads(4), None)
     ]
     assert found[0].equals(found[1])
-assert numba.threading_layer() == "workqueue"
+assert numba.threading_layer() == "LAYER"
 """
+POOLS = {"workqueue": "workqueue", "omp": "omppool", "tbb": "tbbpool"}
 
 
-def test_threads_may_begin_kernels_at_once_where_numba_bears_one_at_a_time() -> None:
-    environment = os.environ | {"NUMBA_THREADING_LAYER": "workqueue", "NUMBA_NUM_THREADS": "2"}
-    done = subprocess.run([sys.executable, "-c", WORK], env=environment, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("layer", POOLS)
+def test_threads_may_begin_kernels_at_once_under_any_layer_of_numba(layer: str) -> None:
+    """Of these workqueue bears one kernel at a time, and ends the process of who begins two."""
+    try:
+        importlib.import_module(f"numba.np.ufunc.{POOLS[layer]}")
+    except ImportError as error:
+        pytest.skip(f"numba has no such layer here: {error}")
+    environment = os.environ | {"NUMBA_THREADING_LAYER": layer, "NUMBA_NUM_THREADS": "2"}
+    work = WORK.replace("LAYER", layer)
+    done = subprocess.run([sys.executable, "-c", work], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def count(_: int) -> tuple[int, int]:
+    return core_count(), max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+
+
+@pytest.mark.skipif(core_count() < 2, reason="one core")
+def test_cores_are_divided_and_matrix_libraries_keep_to_one() -> None:
+    before, cores = count(0), core_count()
+    assert list(Threads(2).map(count, range(4))) == [(cores // 2, 1)] * 4
+    assert list(Threads(cores + 1).map(count, range(4))) == [(1, 1)] * 4
+    assert list(Serial().map(count, range(2))) == [(cores, 1)] * 2
+    assert count(0) == before

@@ -11,9 +11,11 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
+import recaudit as ra
+from recaudit import machine
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
-from recaudit.errors import InputError, NotSupportedError
+from recaudit.errors import InputError, MachineError, NotSupportedError
 from recaudit.models.base import Recommender
 from recaudit.models.baseline.popularity import TopPop
 from recaudit.models.given.arrays import from_weights
@@ -30,6 +32,16 @@ class TestEASE(ModelContract):
 
 class TestEASECentred(ModelContract):
     recommender = EASE(regularization=10.0, center="item")
+    rating_again_as_before_changes_nothing = True
+
+
+class TestEASEOfSomeItems(ModelContract):
+    recommender = EASE(items=12)
+    rating_again_as_before_changes_nothing = True
+
+
+class TestEASEOfSomeItemsCentred(ModelContract):
+    recommender = EASE(regularization=10.0, center="item", items=12)
     rating_again_as_before_changes_nothing = True
 
 
@@ -99,6 +111,18 @@ def test_ease_is_a_ridge_regression_of_each_item_on_the_others(center: Center) -
         assert weights[i, i] == 0
 
 
+def test_ease_of_as_many_items_as_there_are_is_ease() -> None:
+    data = some_ratings(2)
+    whole, same = EASE().fit(data), EASE(items=ITEMS).fit(data)
+    np.testing.assert_array_equal(same.weights, whole.weights)
+
+
+def test_a_catalogue_too_large_for_memory_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "available_memory", lambda: 1000)
+    with pytest.raises(MachineError, match="items = 10"):
+        EASE().fit(some_ratings(2))
+
+
 def test_ease_by_hand_with_more_items_than_users() -> None:
     """One user, ratings (3, 4), penalty 5: the weights are 12 / (9 + 5) and 12 / (16 + 5)."""
     one = Interactions.from_frame(pl.DataFrame({"user": [0, 0], "item": ["a", "b"], "rating": [3.0, 4.0]}))
@@ -115,6 +139,34 @@ def wide(seed: int) -> Interactions:
     cells = pl.DataFrame({"user": users, "item": items, "rating": draw.integers(1, 6, len(users)).astype(float)})
     data = Interactions.from_frame(cells.filter(pl.Series(rated)), scale=(1, 5))
     return data.subset(~np.isin(data.items, [3, 40]))
+
+
+@pytest.mark.parametrize("center", ["none", "item"])
+@pytest.mark.parametrize("make", [some_ratings, wide], ids=["by items", "by users"])
+def test_ease_of_some_items_is_ease_of_a_log_with_these_alone(
+    make: Callable[[int], Interactions], center: Center
+) -> None:
+    data = make(1)
+    counts = data.item_counts
+    chosen = sorted(sorted(range(data.n_items), key=lambda item: (-counts[item], item))[:9])
+    model = EASE(regularization=7.0, center=center, items=9).fit(data)
+    X = design(data, center)[:, chosen]
+    P = np.linalg.inv(X.T @ X + 7.0 * np.eye(9))
+    W = -P / np.diag(P)
+    np.fill_diagonal(W, 0)
+    everybody = np.arange(data.n_users)
+    scores = model.scores(everybody)
+    np.testing.assert_allclose(scores[:, chosen], model.offset[chosen] + X @ W, atol=1e-9)
+    np.testing.assert_allclose(model.weights[np.ix_(chosen, chosen)], W, atol=1e-9)
+    others = np.setdiff1d(np.arange(data.n_items), chosen)
+    assert not model.weights[others].any()
+    assert not model.weights[:, others].any()
+    assert model.may_show(scores).nonzero()[:, 1].unique().tolist() == chosen
+    listed = ra.recommend(model, n=data.n_items)["item"].unique()
+    assert set(listed) <= set(data.item_ids.gather(chosen))
+    response = model.respond(3, 3, np.array([chosen[0], others[0]]))
+    assert not response.slope[others].any()
+    assert not response.slope[:, 1].any()
 
 
 @pytest.mark.parametrize("center", ["none", "item"])

@@ -21,7 +21,7 @@ from recaudit.audits.lists.accuracy import Accuracy
 from recaudit.audits.lists.exposure import Exposure
 from recaudit.data import datasets, splits
 from recaudit.data.synthetic import World
-from recaudit.engines import Threads
+from recaudit.engines import Step, Threads, listening
 from recaudit.errors import DamageWarning, InputError
 from recaudit.folders import folder
 from recaudit.models import Random, TopPop
@@ -100,6 +100,18 @@ class TestACompleteRun:
         assert all(model.fit_seconds is not None for model in manifest.models)
         assert manifest.models[0].settings == TopPop().model_dump()
         assert sorted(path.name for path in run.path.iterdir()) == ["manifest.json", "report.html", "results"]
+
+    def test_every_step_is_reported_by_its_name(self, config: Configuration, tmp_path: Path) -> None:
+        heard: list[Step] = []
+        with listening(heard.append):
+            execute(config, tmp_path / "out", report=told)
+        ended = [step.label for step in heard if step.done == step.total == 1]
+        steps = [f"{model}: {step}" for model in ("Most rated", "Random") for step in ("fit", "accuracy", "exposure")]
+        assert [label for label in ended if label.startswith(("reading", "Most", "Random", "report"))] == [
+            "reading demo",
+            *steps,
+            "report",
+        ]
 
     def test_numbers_are_those_of_the_library(self, config: Configuration, world: World, tmp_path: Path) -> None:
         run = execute(config, tmp_path / "out")

@@ -75,7 +75,7 @@ def test_every_link_leads_somewhere(page: str) -> None:
         (tuple[float, float] | None, "a list of 2, each a number"),
         (tuple[Count, ...], "a list, each a whole number, 1 or more"),
         (dict[str, str], "a table, each value a text"),
-        (Some | None, "how many, or a list of ids"),
+        (Some | None, 'how many, a list of ids, or `"all"`'),
         (InputFile | None, "a file that exists"),
         (AnyPolicy, "one of those"),
     ],

@@ -9,9 +9,9 @@ import polars as pl
 
 from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
-from recaudit.simulate.worlds.environment import drawn_pairs
 from recaudit.simulate.worlds.fitted import FromData
 from recaudit.simulate.worlds.latent import Latent
+from recaudit.simulate.worlds.pairs import drawn_pairs
 
 TRUTH = Latent(users=200, items=150, users_per_step=40, factors=3, noise=0.5, offset=3.3)
 RATINGS = 12_000

@@ -130,9 +130,12 @@ def test_everybody_comes_online_now_and_then() -> None:
 
 def test_a_state_is_a_picture_not_a_window() -> None:
     env = begun(SMALL.model_copy(update={"affinity": 0.5, "choice": TakesAll()}))
+    env.step(np.tile([0, 1], (4, 1)))
     state = env.state()
     before = state["preferences"].copy()
-    env.step(np.tile([0, 1], (4, 1)))
+    assert len(before) == len(state["takers"]) == 4
+    for _ in range(6):  # everybody comes
+        env.step(np.tile([3, 4], (4, 1)))
     np.testing.assert_array_equal(state["preferences"], before)
     assert env.population.drift() > 0
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recaudit.simulate.worlds.environment import drawn_pairs, drawn_users
 from recaudit.simulate.worlds.learning import rates_of
+from recaudit.simulate.worlds.pairs import drawn_pairs, drawn_users
 
 
 def test_rates_give_everybody_and_everything_their_counts() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -24,6 +25,9 @@ from recaudit.solvers.trajectories import (
     maximize_after_top1,
     reach_top_after_top1,
 )
+from recaudit.solvers.trajectories.polytope import SINGLE_POINT, RatingCell, enumerate_cells
+from recaudit.solvers.trajectories.problem import without
+from recaudit.solvers.trajectories.relaxation import bound_beyond
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 LOW, HIGH, USER = 1.0, 5.0, 1
@@ -108,8 +112,8 @@ class Naive:
     def problem(self, steps: int, low: float = LOW, high: float = HIGH) -> RollOutProblem:
         return RollOutProblem(self.model.rollout(self.user), self.shown, self.shown, self.targets, steps, low, high)
 
-    def exact(self, beta: float, steps: int, max_cells: int = 2000) -> TrajectorySolution:
-        return maximize_after_top1(self.problem(steps), beta, max_cells=max_cells)
+    def exact(self, beta: float, steps: int, sequences: int = 2000) -> TrajectorySolution:
+        return maximize_after_top1(self.problem(steps), beta, sequences=sequences)
 
 
 def grid(points: int, steps: int) -> FloatArray:
@@ -222,7 +226,7 @@ def test_stars_are_all_tried(name: str, policy: Policy) -> None:
 def test_too_many_stars_are_bounded() -> None:
     naive = Naive(MODELS["sgd"])
     every = maximize_after_stars(naive.problem(3), Softmax(beta=2.0), STARS)
-    some = maximize_after_stars(naive.problem(3), Softmax(beta=2.0), STARS, max_sequences=40)
+    some = maximize_after_stars(naive.problem(3), Softmax(beta=2.0), STARS, sequences=40)
     rows = some.status == "bounded"
     assert rows.any()
     assert "solved" not in some.status
@@ -245,16 +249,60 @@ def test_which_items_can_be_made_the_top_one(name: str) -> None:
     np.testing.assert_allclose(found.value[seldom], np.log(0.1 / (left - 1)))
 
 
-def test_a_budget_makes_the_answer_bounded() -> None:
-    naive = Naive(MODELS["sgd"])
-    exact, some = naive.exact(2.0, 3), naive.exact(2.0, 3, max_cells=2)
-    assert exact.evaluations.min() > 2
-    assert set(some.evaluations) == {2}
-    rows = ~np.isnan(some.value)
-    assert (some.status[rows] == "bounded").all()
-    assert (some.value[rows] <= exact.value[rows] + 1e-6).all()
-    assert (some.upper == 0).all()
-    assert set(some.status[~rows]) <= {"failed"}
+@pytest.mark.parametrize("sequences", [1, 2, 4, 12])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_budget_leaves_valid_bounds_on_both_sides(name: str, sequences: int) -> None:
+    naive = Naive(MODELS[name])
+    exact, some = naive.exact(2.0, 3), naive.exact(2.0, 3, sequences=sequences)
+    rows = ~np.isnan(exact.value)
+    assert (some.lower[rows] <= exact.upper[rows]).all()
+    assert (exact.lower[rows] <= some.upper[rows]).all()
+    assert (some.lower <= some.upper).all()
+    assert set(some.status) <= {"solved", "bounded", "failed", "not_applicable"}
+    for row in np.flatnonzero(~np.isnan(some.value)):
+        items = tuple(some.items[row].tolist())
+        value, margin = naive.probability(items, some.actions[row], int(naive.targets[row]), 2.0)
+        assert value == pytest.approx(some.value[row], abs=1e-9)
+        assert margin >= -1e-9
+
+
+@pytest.mark.parametrize("update", [SgdStep(step=0.01), AlsSolve(regularization=60.0)])
+def test_users_who_move_little_are_bounded_closely(update: SgdStep | AlsSolve) -> None:
+    naive = Naive(factor_model(update))
+    exact = naive.exact(1.0, 1)
+    bounds = bound_beyond(RatingCell(naive.problem(1).start, SINGLE_POINT), naive.problem(1), 1.0)
+    rows = ~np.isnan(exact.value)
+    assert (exact.lower[rows] <= bounds[rows]).all()
+    assert np.median(bounds[rows]) < -0.5
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("per_rating", [False, True])
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_no_continuation_exceeds_its_bound(steps: int, per_rating: bool, seed: int) -> None:
+    """Whatever is rated, also what would never be shown; under a soft penalty and under a hard one."""
+    draw = np.random.default_rng(seed)
+    rules: list[SgdStep | AlsSolve] = [
+        AlsSolve(regularization=5.0**seed, per_rating=per_rating),
+        SgdStep(step=0.05, regularization=seed / 10),
+    ]
+    for update in rules:
+        problem = Naive(factor_model(update, rng=seed)).problem(steps)
+        for prefix in range(steps):
+            for cell in enumerate_cells(replace(problem, steps=prefix), 10_000)[0]:
+                bounds = bound_beyond(cell, problem, 1.5)
+                for _ in range(40):
+                    free = np.setdiff1d(np.flatnonzero(problem.shown), cell.state.items)
+                    state = cell.state
+                    for item in draw.choice(free, steps - prefix, replace=False).tolist():
+                        state = state.then(item)
+                    given = draw.dirichlet(np.ones(len(cell.ratings.vertices))) @ cell.ratings.vertices
+                    ratings = np.append(given, draw.choice([LOW, HIGH], steps - prefix))
+                    slope, intercept = state.affine()
+                    left = without(problem.candidates, state.items)
+                    logs = 1.5 * (slope @ ratings + intercept)
+                    logs = np.where(left, logs - logsumexp(logs[left]), -np.inf)[problem.targets]
+                    assert (logs <= bounds + 1e-12).all()
 
 
 def test_a_scale_of_one_rating_is_refused() -> None:

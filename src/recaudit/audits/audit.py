@@ -21,17 +21,20 @@ from recaudit.arguments import check_argument
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.recipe.recipe import Recipe
 from recaudit.audits.result import Result, Table
+from recaudit.audits.spill import Rows, gathered
 from recaudit.audits.spread import resolved
 from recaudit.data.interactions import Interactions
 from recaudit.data.lists import may_hold_lists
 from recaudit.engines import Engine, Serial
+from recaudit.engines.base import BLOCK
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.metrics.groupings import groupings
 from recaudit.metrics.intervals import MOST_SAMPLES, Bootstrap, Ratio, aggregate, mean
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import people_table, user_table
-from recaudit.metrics.terms import term_table
+from recaudit.metrics.terms import term_parts
 from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.checks import check_device
 from recaudit.registry import AUDITS
 from recaudit.specification import Called
 
@@ -65,6 +68,8 @@ class Context:
 
 
 AnyResult = TypeVar("AnyResult", bound=Result)
+_SCORES = 4
+"""Arrays (block, items) at a time: scores, their order, what is allowed, probabilities."""
 CountMetrics = tuple[Sequence[str], Callable[[FloatArray], FloatArray]]
 
 
@@ -82,7 +87,7 @@ class Audit(Called, ABC):
     takes_lists: ClassVar[bool] = False
     """Whether it can be asked about lists without their model."""
     uses_device: ClassVar[bool] = False
-    """Whether it can be computed on another device than the CPU."""
+    """Whether it can be computed on another device than the CPU; `idle` says with which settings it cannot."""
     drawn: ClassVar[tuple[str, ...]] = ()
     """Settings that may be a number of people to draw: two results with other draws are about the same population."""
     has_floor: ClassVar[bool] = True
@@ -108,6 +113,14 @@ class Audit(Called, ABC):
         """That the log offers what the settings name: known before anything is fitted."""
         groupings(data, self.by)
 
+    def memory(self, data: Interactions) -> int:
+        """Bytes that it takes at most beside the log and the model; here, what a block of users' scores does."""
+        return 8 * _SCORES * BLOCK * data.n_items
+
+    def idle(self, model: FittedModel | None) -> str:
+        """Why another device than the CPU would stand idle, as the end of a sentence; empty where it is used."""
+        return "" if self.uses_device else f"is not used by {AUDITS.kind_of(self)}, which is computed on the CPU"
+
     def check_loop(self) -> None:
         """That nothing is asked for that a simulation's loop cannot give."""
         lacking = [_NEEDED[need] for need in self.needs if need != "model"]
@@ -127,9 +140,9 @@ class Audit(Called, ABC):
     def run(
         self, subject: Subject | FittedModel, *, rng: int = 0, engine: Engine | None = None, device: str = "cpu"
     ) -> Result:
-        """The answer for this model; `NotSupportedError` where the model has none.
+        """The answer for this model; `NotSupportedError` where the model has none, or the device would stand idle.
 
-        The same seed gives the same numbers, whatever the engine and its workers.
+        The same seed gives the same numbers, whatever the engine and its workers; a GPU's differ in their last digits.
         """
         subject = subject if isinstance(subject, Subject) else Subject(model=subject)
         check_argument("model", subject.model, FittedModel | None)
@@ -143,8 +156,10 @@ class Audit(Called, ABC):
                 raise InputError(
                     need, received="nothing", expected=f"{_NEEDED[need]}, which {type(self).__name__} needs"
                 )
-        if device != "cpu" and not self.uses_device:
-            raise NotSupportedError(f"{AUDITS.kind_of(self)} is computed on the CPU; received device={device!r}.")
+        if device != "cpu":
+            if idle := self.idle(subject.model):
+                raise NotSupportedError(f"device={device!r} {idle}: leave device out.")
+            check_device(device)
         context = Context(rng, engine or Serial(), device)
         audit, facts = resolved(self, subject, context)
         result = audit.measure(subject, context)
@@ -197,7 +212,7 @@ class Audit(Called, ABC):
         summary, groups = aggregate(ratios, self.bootstrap(rng))
         people = people_table(ids, at, slices)
         kept = [ratio for ratio in ratios if ratio.by not in people.columns]
-        return {"summary": summary, "groups": groups, "terms": partial(term_table, kept, ids), "people": people}
+        return {"summary": summary, "groups": groups, "terms": partial(_terms, kept, ids), "people": people}
 
     def of_counts(self, items: pl.DataFrame) -> CountMetrics:
         """Which of its metrics are made of how often each item is shown, and how, by its table of `items`.
@@ -209,6 +224,11 @@ class Audit(Called, ABC):
     def bootstrap(self, rng: int) -> Bootstrap:
         """How the intervals are made."""
         return Bootstrap(self.confidence, self.samples, rng)
+
+
+def _terms(ratios: list[Ratio], ids: pl.Series) -> Rows:
+    """What each user adds to each number: in files, where that is much."""
+    return gathered(term_parts(ratios, ids))
 
 
 _LISTS = "Or hand in lists that were shown: a pandas, polars or pyarrow data frame, or the path of a file."

@@ -11,6 +11,8 @@ import numpy as np
 import polars as pl
 
 from recaudit import folders
+from recaudit.audits.samples import drawn_words
+from recaudit.audits.spill import Rows, SpilledRows, lazily
 from recaudit.errors import InputError, did_you_mean
 from recaudit.metrics.intervals import Bootstrap, aggregate, mean, paired_difference
 from recaudit.metrics.metric import Metric
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
     from recaudit.audits.audit import Audit
 
-Table = pl.DataFrame | Callable[[], Any]
-"""A table, or what makes it when it is first looked at."""
+Table = pl.DataFrame | SpilledRows | Callable[[], Any]
+"""A table, in memory or in files, or what makes it when it is first looked at."""
 _ALWAYS = ("k", "policy", "actions", "edits")
 """Settings that are told even where they are the default."""
 _TOLD = ("causes", "left_out")
@@ -89,24 +91,37 @@ class Result:
 
     def table(self, name: str) -> pl.DataFrame:
         """One table by its name; `tables` has them all."""
+        found = self._rows(name)
+        return found.scan().collect() if isinstance(found, SpilledRows) else found
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """The same, read no further than it is asked for: pairs can be millions, and are then in files."""
+        return lazily(self._rows(name))
+
+    def _rows(self, name: str) -> Rows:
         if name not in self._tables:
             if name in _EMPTY:
                 return pl.DataFrame(schema=_EMPTY[name])
             remedy = did_you_mean(name, self._tables)
             raise InputError("name", received=name, expected=f"a table of {self.kind}", remedy=remedy)
         found = self._tables[name]
-        while not isinstance(found, pl.DataFrame):
+        while not isinstance(found, pl.DataFrame | SpilledRows):
             found = self._tables[name] = found()
         return found
 
     def has_table(self, name: str) -> bool:
         """Whether there is a table of this name, with columns."""
-        return name in self._tables and self.table(name).width > 0
+        return name in self._tables and self._rows(name).width > 0
 
     @property
     def tables(self) -> dict[str, pl.DataFrame]:
         """Every non-empty table by name, as a run folder stores them."""
         return {name: table for name in self._tables if (table := self.table(name)).width}
+
+    @property
+    def writers(self) -> dict[str, Callable[[Path], None]]:
+        """What writes each non-empty table into a Parquet file, without having it in memory where it is not."""
+        return {name: rows.write_parquet for name in self._tables if (rows := self._rows(name)).width}
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -198,7 +213,7 @@ class Result:
         record = {"kind": self.kind, "audit": as_data(self.audit), "rng": self.rng, "facts": self.facts}
         manifest = folders.Manifest(kind="result", recaudit=__version__, status="complete", plan={}, record=record)
         folder = folders.Folder.begin(Path(path), manifest, fresh=True)
-        folder.put({f"{name}.parquet": table.write_parquet for name, table in self.tables.items()})
+        folder.put({f"{name}.parquet": write for name, write in self.writers.items()})
 
     @staticmethod
     def load(path: str | Path) -> Result:
@@ -219,7 +234,8 @@ class Result:
         }
         said |= {name: value for name, value in self.facts.items() if name in said}
         told = ", ".join(f"{name}={value!r:.80}" for name, value in {**said, "rng": self.rng}.items())
-        notes = [f"{name.replace('_', ' ')}: {self.facts[name]}" for name in _TOLD if self.facts.get(name)]
+        notes = [drawn_words(self.facts["drawn"])] if "drawn" in self.facts else []
+        notes += [f"{name.replace('_', ' ')}: {self.facts[name]}" for name in _TOLD if self.facts.get(name)]
         return [f"{self.kind} ({told})", *(f"  {line}" for line in [*rule_lines(self.settings), *notes])]
 
     def summary(self) -> str:

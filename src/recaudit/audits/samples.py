@@ -1,9 +1,15 @@
-"""Who is asked about: ids as named, or a number of them drawn so that the same ones are drawn for every model."""
+"""Who is asked about: ids as named, or a number of them drawn so that the same ones are drawn for every model.
+
+Where nothing is said it is everybody, as long as the pairs that follow are not too many. Of more people some are drawn,
+in proportion to how much they have rated (`stratified`): everybody is as likely as anybody else, so that plain means
+over them estimate those over all without bias, and every group of users by history has its share.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -11,15 +17,77 @@ from recaudit.arguments import check_argument
 from recaudit.arrays import BoolArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
+from recaudit.metrics.groupings import groupings
+from recaudit.metrics.intervals import FEWEST_USERS
 from recaudit.seeding import Keys, derive, uniforms
 
 SomeIds = int | Iterable[object] | None
-"""How many to draw at random, or the ids themselves, or None for all: what `Some | None` holds."""
+"""How many to draw at random, the ids themselves, "all", or None where nothing is said: what `Some | None` holds."""
+EVERYBODY = "all"
 
 
-def resolve_users(some: SomeIds, data: Interactions, rng: int, label: str = "users") -> IntArray:
-    """The positions of these users, ascending; draws under another `label` are of different people."""
+@final
+@dataclass(frozen=True)
+class Effort:
+    """What a question costs, so that nobody who says nothing waits for days."""
+
+    each: int
+    """The cost of a person."""
+    most: int
+    """What may be spent on everybody."""
+    drawn: int
+    """What is spent on those who are drawn, where everybody is too much."""
+
+    def people(self, users: int) -> int:
+        """How many of so many users are asked about: never fewer than a finding stands on, if there are so many."""
+        if users * self.each <= self.most:
+            return users
+        return min(users, max(FEWEST_USERS, self.drawn // self.each))
+
+
+def resolve_users(
+    some: SomeIds, data: Interactions, rng: int, label: str = "users", effort: Effort | None = None
+) -> IntArray:
+    """The positions of these users, ascending; draws under another `label` are of different people.
+
+    Where nothing is said everybody, or as many as the `effort` allows, `stratified`.
+    """
+    if some is None and effort is not None and (count := effort.people(data.n_users)) < data.n_users:
+        return stratified(data, count, rng, label)
     return _resolved(some, data.user_keys, data.users_at, rng, label)
+
+
+def stratified(data: Interactions, count: int, rng: int, label: str) -> IntArray:
+    """So many users, ascending: from each quartile of history its share, rounded up or down at random.
+
+    The users of each quartile are put into a random order, one quartile after the other, and from a random start every
+    (users / count)-th is taken. So each is drawn with probability count / users, those of a quartile as in a simple
+    draw from it, and what is drawn follows from the seed and the log alone.
+    """
+    stratum = groupings(data, ["history"])[0].weights.argmax(axis=1)
+    nothing = np.zeros(1, dtype=np.uint64)
+    order = np.lexsort((uniforms(derive(rng, label), data.user_keys, nothing), stratum))
+    start = uniforms(derive(rng, label, "start"), nothing, nothing)[0]
+    return np.sort(order[((np.arange(count) + start) * (data.n_users / count)).astype(np.int64)])
+
+
+def draw_facts(some: SomeIds, users: IntArray, data: Interactions) -> dict[str, Any]:
+    """For the facts of a result: how many were drawn although nothing was said, where not all were asked about.
+
+    An interval over them is that of a simple draw of so many from everybody; strata can only help, so that it is no
+    narrower than what is known about all.
+    """
+    if some is not None or len(users) == data.n_users:
+        return {}
+    return {"drawn": {"users": len(users), "of": data.n_users, "by": "history"}}
+
+
+def drawn_words(drawn: Mapping[str, Any]) -> str:
+    """The same as a sentence."""
+    return (
+        f"{drawn['users']:,} of {drawn['of']:,} users were asked about, drawn in proportion to how much they have "
+        "rated; the intervals include what that leaves open."
+    )
 
 
 def resolve_items(some: SomeIds, data: Interactions, rng: int, label: str = "items") -> IntArray:
@@ -35,6 +103,8 @@ def subsample(users: IntArray, count: int, data: Interactions, rng: int, label: 
 def _resolved(
     some: SomeIds, keys: Keys, positions: Callable[[Iterable[object]], IntArray], rng: int, label: str
 ) -> IntArray:
+    if isinstance(some, str) and some == EVERYBODY:
+        some = None
     check_argument(label, some, SomeIds)
     if some is None:
         return np.arange(len(keys))

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from recaudit.cli.messages import AsJson, answers, command, notes, plain_table, print_json
+from recaudit.cli.estimates import estimate_lines, estimate_table
+from recaudit.cli.messages import AsJson, OnDevice, answers, command, notes, plain_table, print_json
 from recaudit.cli.progress import shown
 from recaudit.errors import InputError
 
 if TYPE_CHECKING:
     from recaudit.report import Finding
-    from recaudit.runs import Configuration, Run
+    from recaudit.runs import Configuration, Run, RunEstimate
 
 DEMO = Path(__file__).with_name("demo.toml")
 """What `recaudit demo` runs."""
@@ -29,11 +30,16 @@ def audit(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Spread the work; overrides \\[engine]. Never changes a number.")
     ] = None,
+    device: OnDevice = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what the run will take: time, memory, what to change.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Audit recommenders as a configuration says, into a run folder with a report.
 
-    Interrupted, it resumes: run the same command again.
+    Interrupted, it resumes: run the same command again. What a run of a large log will take is printed before it
+    starts, of any with --dry-run: steps are timed on slices of the users, within a factor of two.
 
     A configuration to start from:
 
@@ -79,6 +85,11 @@ def audit(
     if workers is not None:
         engine = with_workers(configuration.engine, workers)
         configuration = configuration.model_copy(update={"engine": engine})
+    if device is not None:
+        configuration = configuration.model_copy(update={"device": device})
+    if dry_run:
+        _print_estimate(configuration, as_json=as_json)
+        return
     run = _carry_out(configuration, out or Path("runs") / config.stem, fresh=fresh)
     if as_json:
         print_json(_document(run))
@@ -113,10 +124,11 @@ def report(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run fol
     \b
       recaudit report runs/demo
     """
+    from recaudit.engines import working
     from recaudit.report import write
     from recaudit.runs import Run
 
-    with shown(notes()):
+    with shown(notes()), working("report"):
         path = write(Run.open(folder))
     answers().print(f"Report: {path}")
 
@@ -140,7 +152,34 @@ def _carry_out(configuration: Configuration, out: Path, *, fresh: bool) -> Run:
     from recaudit import report, runs
 
     with shown(notes()):
-        return runs.execute(configuration, out, fresh=fresh, report=report.render)
+        run = runs.execute(configuration, out, fresh=fresh, report=report.render, before=_tell)
+    if run.manifest.computed:
+        notes().print(run.manifest.computed)
+    return run
+
+
+def _tell(told: RunEstimate) -> None:
+    """What a run will take, where it is long enough to be worth saying, to who waits for it."""
+    from recaudit.runs.execution import SHORT
+
+    if told.seconds >= SHORT or told.unknown:
+        notes().print(estimate_table(told), soft_wrap=False)
+        for line in estimate_lines(told):
+            notes().print(line)
+
+
+def _print_estimate(configuration: Configuration, *, as_json: bool) -> None:
+    from recaudit import runs
+
+    with shown(notes()):
+        told = runs.estimate(configuration)
+    if as_json:
+        sums = {"seconds": told.seconds, "memory": told.memory, "estimated_in": told.spent}
+        print_json({**sums, "steps": [asdict(step) for step in told.steps], "advice": told.advice})
+        return
+    answers().print(estimate_table(told), soft_wrap=False)
+    for line in estimate_lines(told):
+        answers().print(line)
 
 
 def _print_outcome(run: Run) -> None:

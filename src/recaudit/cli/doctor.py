@@ -32,6 +32,8 @@ class Diagnosis:
     memory_gb: float | None
     """None where the system does not say."""
     extras: dict[str, bool]
+    ray: str | None
+    """Which cluster the engine `ray` finds here with `address = "auto"`; None where Ray is not installed."""
     looked_in: list[str]
     """Where data sets are looked for, in this order."""
     data: dict[str, str | None]
@@ -74,6 +76,7 @@ def examine() -> Diagnosis:
         cores=os.cpu_count() or 1,
         memory_gb=_memory_gb(),
         extras=_extras(),
+        ray=_ray(problems),
         looked_in=looked_in,
         data=data,
         problems=problems,
@@ -116,6 +119,19 @@ def _extras() -> dict[str, bool]:
     return found
 
 
+def _ray(problems: list[str]) -> str | None:
+    if _version("ray") is None:
+        return None
+    from recaudit.engines.cluster import describe
+    from recaudit.errors import RecauditError
+
+    try:
+        return describe()
+    except (RecauditError, ImportError, OSError, RuntimeError) as error:
+        problems.append(f"Ray: {error}")
+        return "not reached"
+
+
 def _data(problems: list[str]) -> tuple[list[str], dict[str, str | None]]:
     try:
         from recaudit.data import datasets
@@ -151,6 +167,8 @@ def _print(found: Diagnosis) -> None:
     table.add_row("memory", "unknown" if found.memory_gb is None else f"{found.memory_gb:g} GB")
     for extra, installed in found.extras.items():
         table.add_row(f"extra {extra}", "installed" if installed else f"not installed: pip install 'recaudit[{extra}]'")
+    if found.ray is not None:
+        table.add_row("ray", Text(found.ray, overflow="fold"))
     for folder in found.looked_in:
         table.add_row("data in", Text(folder, overflow="fold"))
     for name, place in found.data.items():

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from recaudit.errors import DamagedError, DamageWarning, DownloadError, MachineError, RecauditError
-from recaudit.machine import machine_error
+from recaudit.machine import causes, machine_error
 
 P = ParamSpec("P")
 
@@ -28,6 +28,14 @@ machine lacks memory, room or permission; Ctrl-C."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")]
 """The option of every command that a program may call."""
+
+OnDevice = Annotated[
+    str | None,
+    typer.Option(
+        "--device", help="What computes: cpu, cuda or cuda:1; overrides the configuration.", show_default=False
+    ),
+]
+"""The option of every command that can use a GPU."""
 
 debugging: ContextVar[bool] = ContextVar("recaudit_debugging", default=False)
 """Whether errors come with their traceback (--debug)."""
@@ -67,14 +75,15 @@ def command(
             try:
                 with _warnings_told():
                     function(*args, **kwargs)
-            except KeyboardInterrupt:
-                notes().print(f"\n{interrupted}")
-                raise typer.Exit(INTERRUPTED) from None
-            except RecauditError as error:
-                raise _told(error, errors) from None
             except (BrokenPipeError, typer.Exit):
                 raise  # of the first, the reader of the pipe has had enough: typer ends the program quietly
             except BaseException as error:
+                # Ctrl-C inside a compiled kernel comes out of numba as a SystemError.
+                if any(isinstance(cause, KeyboardInterrupt) for cause in causes(error)):
+                    notes().print(f"\n{interrupted}")
+                    raise typer.Exit(INTERRUPTED) from None
+                if isinstance(error, RecauditError):
+                    raise _told(error, errors) from None
                 # Polars' panics are no Exceptions; what ends the program on purpose is left to do so.
                 if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                     raise

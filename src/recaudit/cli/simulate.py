@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from recaudit.cli.messages import answers, command, notes, print_json
+from recaudit.cli.messages import OnDevice, answers, command, notes, print_json
 from recaudit.cli.progress import shown
 from recaudit.errors import InputError
 
@@ -25,6 +25,7 @@ def simulate(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Spread the trials; overrides \\[engine]. Never changes a number.")
     ] = None,
+    device: OnDevice = None,
     list_: Annotated[bool, typer.Option("--list", help="List the scenarios of the paper, with their sizes.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")] = False,
 ) -> None:
@@ -77,10 +78,11 @@ def simulate(
     if config is None:
         remedy = "'recaudit simulate --help' has one to start from."
         raise InputError("CONFIG", received="nothing", expected="a TOML file", remedy=remedy)
-    from recaudit.engines import with_workers
+    from recaudit.engines import with_workers, working
     from recaudit.folders import REPORT, keep
     from recaudit.report.simulation.page import render_simulation
     from recaudit.runs.simulation import execute_simulation, read_simulation
+    from recaudit.simulate.loop.room import announced
     from recaudit.studies.reclab.published import published_beside
 
     folder = out or Path("runs") / config.stem
@@ -89,10 +91,16 @@ def simulate(
         # Trials fit models, whose kernels take all cores: processes share them out, threads would get in their way.
         engine = with_workers(configuration.engine, workers, "processes")
         configuration = configuration.model_copy(update={"engine": engine})
+    if device is not None:
+        configuration = configuration.model_copy(update={"device": device})
+    for scenario in configuration.environments:
+        sizes = len(configuration.recommenders), configuration.trials, getattr(configuration.engine, "workers", 1) or 1
+        notes().print(announced(scenario, *sizes))
     with shown(notes()):
         result = execute_simulation(configuration, folder, fresh=fresh)
-        page = render_simulation(result, published=published_beside(result))
-        report = keep(folder, REPORT, page.encode())
+        with working("report"):
+            page = render_simulation(result, published=published_beside(result))
+            report = keep(folder, REPORT, page.encode())
     if as_json:
         document = {
             "out": str(folder),

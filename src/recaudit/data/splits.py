@@ -131,7 +131,7 @@ def leave_last(data: Interactions, k: int = 1) -> Split:
     """
     check_count("k", k)
     times = _times(data, "leave_last")
-    order = np.lexsort((data.items, times, data.users))
+    order = np.lexsort((times, data.users))  # a user's rows are in the order of items
     from_end = np.repeat(data.indptr[1:], data.user_counts) - np.arange(len(data))
     from_start = np.arange(len(data)) - np.repeat(data.indptr[:-1], data.user_counts)
     held = np.zeros(len(data), dtype=bool)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 from recaudit.arrays import IntArray
+from recaudit.errors import MachineError
 from recaudit.registry import ENGINES
 from recaudit.specification import OneOf
 
@@ -23,7 +25,7 @@ class Engine(ABC):
 
     The function must be pure: its answer depends on its piece alone, so that no engine and no worker count can change
     a bit. Torch has one thread within a piece (`arithmetic`). For an engine that leaves the process, the function must
-    be picklable.
+    be picklable; where something in it has `one_machine = True` as an attribute of its class, it stays on this machine.
     """
 
     @abstractmethod
@@ -49,6 +51,15 @@ def far_ahead(engine: Engine, pieces: int) -> Engine:
         return engine
     changed: Engine = replace(engine, ahead=max(1, pieces))  # type: ignore[type-var]  # as above
     return changed
+
+
+def check_written(path: Path) -> None:
+    """That what a worker wrote is here too."""
+    if not path.exists():
+        raise MachineError(
+            f"A worker wrote {path}, which is not there: on a cluster, the folder of a run must be one that all of its "
+            "machines see under the same path."
+        )
 
 
 def blocks(users: IntArray, size: int = BLOCK) -> list[IntArray]:

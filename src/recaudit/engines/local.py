@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 from abc import ABC
 from collections import deque
@@ -15,9 +14,10 @@ from functools import partial
 from typing import Any, final
 
 from recaudit.arguments import check_argument, check_count
-from recaudit.arithmetic import one_thread
+from recaudit.arithmetic import core_count
 from recaudit.engines.base import Answer, Engine, Piece
 from recaudit.engines.progress import track
+from recaudit.engines.steady import own_cores, own_process, steadily
 
 
 @final
@@ -27,7 +27,7 @@ class Serial(Engine):
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order."""
-        return track(map(partial(_steadily, function), pieces), label, len(pieces))
+        return track(map(partial(steadily, function), pieces), label, len(pieces))
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,11 @@ class _Workers(Engine, ABC):
             check_argument(name, getattr(self, name), int)
             check_count(name, getattr(self, name))
 
+    @property
+    def _share(self) -> int:
+        """How many cores are a worker's own."""
+        return max(1, core_count() // self.workers)
+
 
 @final
 @dataclass(frozen=True)
@@ -50,8 +55,8 @@ class Threads(_Workers):
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order."""
-        with ThreadPoolExecutor(self.workers) as pool:
-            steady = partial(_steadily, function)
+        with ThreadPoolExecutor(self.workers, initializer=own_cores, initargs=(self._share,)) as pool:
+            steady = partial(steadily, function)
             yield from track(_windowed(pool, steady, pieces, self.ahead * self.workers), label, len(pieces))
 
 
@@ -62,12 +67,11 @@ class Processes(_Workers):
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order; the function travels to each worker once."""
-        threads = max(1, (os.cpu_count() or 1) // self.workers)
         pool = ProcessPoolExecutor(
-            self.workers, multiprocessing.get_context("spawn"), _start_worker, (function, threads)
+            self.workers, multiprocessing.get_context("spawn"), _start_worker, (function, self._share)
         )
         try:
-            with _block_sigint():
+            with block_sigint():
                 for _ in range(self.workers):
                     pool.submit(_start)
             yield from track(_windowed(pool, _run_in_worker, pieces, self.ahead * self.workers), label, len(pieces))
@@ -78,12 +82,6 @@ class Processes(_Workers):
             raise
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def _steadily(function: Callable[[Piece], Answer], piece: Piece) -> Answer:
-    """The answer of a piece: the same bits in any engine."""
-    with one_thread():
-        return function(piece)
 
 
 def _windowed(pool: Executor, function: Callable[[Any], Any], pieces: Sequence[Any], window: int) -> Iterator[Any]:
@@ -98,7 +96,7 @@ def _windowed(pool: Executor, function: Callable[[Any], Any], pieces: Sequence[A
 
 
 @contextmanager
-def _block_sigint() -> Iterator[None]:
+def block_sigint() -> Iterator[None]:
     """What is started inside never hears Ctrl-C; here it waits until the block ends: who stops a run stops its workers.
 
     Where signals cannot be held back (Windows) workers hear it.
@@ -120,16 +118,12 @@ def _start() -> None:
 _work: Callable[[Any], Any] | None = None
 
 
-def _start_worker(function: Callable[[Any], Any], threads: int) -> None:
-    import numba  # noqa: PLC0415  a worker shares the cores: set before anything is computed
-    import torch  # noqa: PLC0415
-
-    torch.set_num_threads(threads)
-    numba.set_num_threads(min(threads, numba.get_num_threads()))
+def _start_worker(function: Callable[[Any], Any], cores: int) -> None:
+    own_process(cores)
     global _work  # noqa: PLW0603  one function a worker process, sent once
     _work = function
 
 
 def _run_in_worker(piece: object) -> object:
     assert _work is not None
-    return _steadily(_work, piece)
+    return steadily(_work, piece)

@@ -34,6 +34,20 @@ def listening(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
+@contextmanager
+def working(label: str) -> Iterator[None]:
+    """Report the block as work of one piece: what takes long says so, even where it has no parts to count."""
+    listener = _listener.get()
+    if listener is None:
+        yield
+        return
+    listener(Step(label, 0, 1))
+    try:
+        yield
+    finally:
+        listener(Step(label, 1, 1))
+
+
 def track(pieces: Iterable[Item], label: str, total: int) -> Iterator[Item]:
     """The pieces, unchanged, reported one by one; a report says how many are finished."""
     listener = _listener.get()

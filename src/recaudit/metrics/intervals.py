@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from recaudit.arrays import FloatArray, StatusArray
+from recaudit.engines.progress import track
 from recaudit.errors import InputError
 from recaudit.metrics.tables import GROUP_SCHEMA, SUMMARY_SCHEMA
 from recaudit.seeding import generator
@@ -38,8 +39,10 @@ _MOST_DRAWS = 20_000_000
 
 def _drawn(draw: np.random.Generator, samples: int, n: int) -> NDArray[np.uint16]:
     """(samples, n): how often each of n users is drawn, n times over."""
-    picks = draw.integers(0, n, (samples, n)) + n * np.arange(samples)[:, None]
-    return np.bincount(picks.ravel(), minlength=samples * n).reshape(samples, n).astype(np.uint16)
+    times = np.empty((samples, n), dtype=np.uint16)
+    for row in times:  # one after the other: what is counted stays in the cache
+        row[:] = np.bincount(draw.integers(0, n, n), minlength=n)
+    return times
 
 
 @lru_cache(maxsize=2)
@@ -70,7 +73,7 @@ class Bootstrap:
             yield _drawn_once(self.rng, self.samples, n).astype(np.float64)
             return
         draw = generator(self.rng, "bootstrap", n)
-        for start in range(0, self.samples, block):
+        for start in track(range(0, self.samples, block), "intervals", -(-self.samples // block)):
             yield _drawn(draw, min(block, self.samples - start), n).astype(np.float64)
 
     def percentiles(self, replicates: FloatArray) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import copy
 from typing import final
 
@@ -31,18 +31,16 @@ def term_table(ratios: Iterable[Ratio], ids: pl.Series) -> pl.DataFrame:
     The number is `scale(sum of totals / sum of weights)` over users; over some of them it is that of their group. Who
     weighs nothing has no row.
     """
-    parts = []
+    return pl.concat(term_parts(ratios, ids))
+
+
+def term_parts(ratios: Iterable[Ratio], ids: pl.Series) -> Iterator[pl.DataFrame]:
+    """The same, one number after the other."""
     for ratio in ratios:
         some = np.flatnonzero(ratio.weights)
-        parts.append(
-            pl.DataFrame({"user": ids.gather(some), "total": ratio.totals[some], "weight": ratio.weights[some]}).select(
-                "user",
-                *(pl.lit(getattr(ratio, name)).alias(name) for name in (*QUESTION, "scale")),
-                "total",
-                "weight",
-            )
-        )
-    return pl.concat(parts)
+        own = {"user": ids.gather(some), "total": ratio.totals[some], "weight": ratio.weights[some]}
+        named = (pl.lit(getattr(ratio, name)).alias(name) for name in (*QUESTION, "scale"))
+        yield pl.DataFrame(own).select("user", *named, "total", "weight")
 
 
 def by_group(terms: pl.DataFrame, people: pl.DataFrame) -> pl.DataFrame:

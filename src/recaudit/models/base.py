@@ -15,14 +15,24 @@ from torch import Tensor
 from recaudit import models
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
+from recaudit.engines.base import BLOCK
 from recaudit.errors import NotSupportedError
 from recaudit.models.checks import check_action_rows
+from recaudit.models.products import ScoreVectors
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
 from recaudit.models.rollouts import ReplayedRollOut, RollOut
 from recaudit.specification import Specification
 
 NO_LIST = -2
 """In place of an item, in every place of a list: nobody knows what the user is shown. An empty list is known."""
+_SCORES = 1 << 22
+"""Scores that are held together, 32 MiB: beyond it the system clears memory anew for every block, which takes longer
+than filling it."""
+
+
+def users_together(n_items: int) -> int:
+    """How many users are scored together, when each has a score of every item: by the size of the catalogue alone."""
+    return max(1, min(BLOCK, _SCORES // max(1, n_items)))
 
 
 class Recommender(Specification, ABC):
@@ -30,10 +40,16 @@ class Recommender(Specification, ABC):
 
     given: ClassVar[bool] = False
     """Whether `fit` hands over what was made elsewhere, whatever the log: nothing is learned from it."""
+    grows_with: ClassVar[Literal["users", "items"]] = "users"
+    """What the time of a fit grows with first: a slice of it is fitted to say beforehand how long a fit will take."""
 
     @abstractmethod
     def fit(self, data: Interactions, rng: int = 0) -> FittedModel:
         """A model of this log. The same log and seed give the same model, number by number."""
+
+    def memory(self, data: Interactions) -> int:
+        """Bytes that fitting this log takes at most, beside the log; 0 for little: a few numbers a user or item."""
+        return 0
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> FittedModel:
         """Start from a model that this configuration fitted, now that the log has grown; here, from scratch."""
@@ -79,6 +95,13 @@ class FittedModel(ABC):
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items), double precision: the score of every item, seen ones too."""
 
+    def score_vectors(self) -> ScoreVectors | None:
+        """The vectors whose products the scores are, where every item may be shown; None where there are none such.
+
+        Lists of the highest scores are then made without holding everybody's scores of everything.
+        """
+        return None
+
     def may_show(self, scores: Tensor) -> Tensor:
         """(users, items): whether an item of these `scores` (users, items) is ever shown; here every item is."""
         return torch.ones_like(scores, dtype=torch.bool)
@@ -100,11 +123,12 @@ class FittedModel(ABC):
         out = np.empty(len(users))
         distinct, row = np.unique(users, return_inverse=True)
         order = np.argsort(row, kind="stable")
-        ends = np.searchsorted(row[order], np.arange(0, len(distinct) + 256, 256))
+        size = users_together(self.data.n_items)
+        ends = np.searchsorted(row[order], np.arange(0, len(distinct) + size, size))
         for block, (start, end) in enumerate(pairwise(ends)):
             pairs = order[start:end]
-            scores = self.scores(distinct[block * 256 : (block + 1) * 256])
-            out[pairs] = scores[torch.from_numpy(row[pairs] - block * 256), torch.from_numpy(items[pairs])].numpy()
+            scores = self.scores(distinct[block * size : (block + 1) * size])
+            out[pairs] = scores[torch.from_numpy(row[pairs] - block * size), torch.from_numpy(items[pairs])].numpy()
         return out
 
     def with_recommender(self, recommender: Recommender | None) -> Self:
@@ -124,11 +148,11 @@ class FittedModel(ABC):
         """How the viewer's scores of all items move when the editor rates `items` (positions) anew."""
         raise no_response(self)
 
-    def own_responses(self, users: IntArray, items: IntArray) -> AffineResponses:
+    def own_responses(self, users: IntArray, items: IntArray, device: str = "cpu") -> AffineResponses:
         """How each user's scores move when they rate their own row of `items` (users, actions) anew.
 
         -1 in a row fills up for users with fewer actions. The same numbers as `respond(user, user, ...)`; a model
-        may answer for many users at once.
+        may answer for many users at once, and on the `device` where its answer goes.
         """
         check_affine(self)
         items = check_action_rows(items, self.data.n_items)
@@ -140,7 +164,7 @@ class FittedModel(ABC):
             assert isinstance(response, AffineResponse)
             slope[row][:, torch.from_numpy(acted)] = response.slope
             intercept[row] = response.intercept
-        return AffineResponses(slope, intercept)
+        return AffineResponses(slope.to(device), intercept.to(device))
 
     def respond_in_turn(self, user: int, items: IntArray) -> AffineResponse:
         """The user's scores after rating `items` in turn, each moving the model before the next; here in any order."""

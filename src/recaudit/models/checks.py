@@ -47,7 +47,7 @@ def check_device(device: str) -> None:
             "device",
             received=device,
             expected=f"a device of this machine: {', '.join(here)}",
-            remedy="Without a GPU that torch can use, stay on the CPU.",
+            remedy="Without a GPU that torch can use, stay on the CPU ('recaudit doctor' says what torch finds).",
         )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.errors import InputError
@@ -20,6 +20,26 @@ from recaudit.models.updates import AlsSolve, SgdStep
 
 if TYPE_CHECKING:
     from recaudit.models.base import FittedModel
+
+
+class Basis(NamedTuple):
+    """Scores that are `level + weights @ columns`, where the ratings a make `weights = matrix @ a + constant`.
+
+    What is as long as the catalogue is shared by many sequences of items, and never multiplied by what is not.
+    """
+
+    level: FloatArray  # (all items,)
+    columns: FloatArray  # (t, all items)
+    matrix: FloatArray  # (t, t)
+    constant: FloatArray  # (t,)
+
+
+class Beyond(NamedTuple):
+    """Scores are those of `middle`, plus `vectors @ x` for some x not longer than `radius`."""
+
+    middle: Basis
+    vectors: FloatArray  # (all items, factors)
+    radius: float
 
 
 class RollOut(ABC):
@@ -37,6 +57,19 @@ class RollOut(ABC):
 
         Without any rating, the intercept is the model's scores as fitted.
         """
+
+    def basis(self) -> Basis:
+        """The scores of `affine`, as combinations of columns."""
+        slope, intercept = self.affine()
+        t = slope.shape[1]
+        return Basis(intercept, np.ascontiguousarray(slope.T), np.eye(t), np.zeros(t))
+
+    def beyond(self, steps: int, ratings: FloatArray, low: float, high: float) -> Beyond | None:
+        """What scores so many more ratings from `low` to `high` can lead to, whatever is rated; None: anything.
+
+        `ratings` (points, t): the ratings given so far are in the hull of these.
+        """
+        return None
 
 
 @final
@@ -107,6 +140,31 @@ class SgdRollOut(RollOut):
         directions = np.column_stack([self._product(item) for item in self.items])
         return directions @ self.weights, level + directions @ self.constants
 
+    def basis(self) -> Basis:
+        """See `RollOut`."""
+        if not self.items:
+            return super().basis()
+        level = self.user.offset + self.own * self._product(-1)
+        return Basis(level, np.stack([self._product(item) for item in self.items]), self.weights, self.constants)
+
+    def beyond(self, steps: int, ratings: FloatArray, low: float, high: float) -> Beyond:
+        """See `RollOut`. With c = 1 - step * regularization and v the vector so far, the vector is c^s v + d after s
+        steps, where `d+ = (c I - step q q^T) d + step q (a - offset - c^s q.v)`. The last bracket is between its values
+        for c^s = 0 and 1, and a rating is at its largest distance from a score at one of its ends."""
+        Q, offset, step = self.user.item_factors, self.user.offset, self.update.step
+        kept, sizes = 1 - step * self.update.regularization, np.linalg.norm(self.user.item_factors, axis=1)
+        now = self.basis()
+        scores = (ratings @ now.matrix.T + now.constant) @ now.columns + now.level
+        ends = [np.abs(end - part) for end in (low, high) for part in (offset[None], scores)]
+        push = step * float((sizes * np.concatenate(ends).max(axis=0)).max())
+        grows = max(abs(kept), float(np.abs(kept - step * sizes**2).max()))
+        radius = 0.0
+        for _ in range(steps):
+            radius = grows * radius + push
+        shrunk = kept**steps
+        level = offset + shrunk * (now.level - offset)
+        return Beyond(Basis(level, now.columns, shrunk * now.matrix, shrunk * now.constant), Q, radius)
+
     def _product(self, item: int) -> FloatArray:
         if item not in self.products:
             Q = self.user.item_factors
@@ -127,23 +185,35 @@ class Ridge:
         self._gram, self._moment = X.T @ X, X.T @ (ratings - user.offset[history])
         self._factors: dict[int, tuple[FloatArray, bool]] = {}
         self._columns: dict[tuple[int, int], FloatArray] = {}
+        self._vectors: dict[int, FloatArray] = {}
 
     def column(self, t: int, item: int) -> FloatArray:
         """(items,): `Q B^-1 q` of an item, with B the history's Gram matrix plus the penalty of t more ratings.
 
         For -1 `Q B^-1 h`: the scores less their offsets if the t new ratings had no weight.
         """
-        # A penalty that counts once is the same for every t.
+        t, factor = self._factor(t)
+        if (t, item) not in self._columns:
+            Q = self._user.item_factors
+            right = self._moment if item < 0 else Q[item]
+            self._columns[t, item] = Q @ cho_solve(factor, right)
+        return self._columns[t, item]
+
+    def vectors(self, t: int) -> FloatArray:
+        """(items, factors): the rows L^-1 q, whose products are `q B^-1 q` with the B = L L^T of t more ratings."""
+        t, (factor, _) = self._factor(t)
+        if t not in self._vectors:
+            self._vectors[t] = solve_triangular(factor, self._user.item_factors.T, lower=True).T
+        return self._vectors[t]
+
+    def _factor(self, t: int) -> tuple[int, tuple[FloatArray, bool]]:
+        """The Cholesky factor of B, and by which t it is known: a penalty that counts once is the same for every t."""
         t = t if self._update.per_rating else 0
         if t not in self._factors:
             count = max(1, len(self.history) + t) if self._update.per_rating else 1
             penalised = self._gram + self._update.regularization * count * np.eye(len(self._gram))
             self._factors[t] = cho_factor(penalised, lower=True)
-        if (t, item) not in self._columns:
-            Q = self._user.item_factors
-            right = self._moment if item < 0 else Q[item]
-            self._columns[t, item] = Q @ cho_solve(self._factors[t], right)
-        return self._columns[t, item]
+        return t, self._factors[t]
 
 
 @final
@@ -175,3 +245,29 @@ class AlsRollOut(RollOut):
         # The bracket's eigenvalues are 1 or more: its inverse is safe, and one product with many rows is fast.
         slope: FloatArray = columns @ np.linalg.inv(np.eye(t) + columns[rated]).astype(np.float64)
         return slope, prior + offset - slope @ (offset[rated] + prior[rated])
+
+    def basis(self) -> Basis:
+        """See `RollOut`."""
+        return self._basis(len(self.items)) if self.items else super().basis()
+
+    def beyond(self, steps: int, ratings: FloatArray, low: float, high: float) -> Beyond:
+        """See `RollOut`. With B the Gram matrix of what was rated so far plus the penalty of all ratings, and w the
+        vector if the new ratings, of the items C, had no weight: `v = w + B^-1 C^T (I + G)^-1 e`, G = C B^-1 C^T and e
+        the new ratings less their scores at w. So `(v - w)^T B (v - w) = e^T (I + G)^-1 G (I + G)^-1 e`, and that is at
+        most e^T e / 4, or e^T e x / (1 + x)^2 where no eigenvalue of G exceeds x <= 1. Leaving out of B what was rated
+        since the model was fitted makes the set larger."""
+        t = len(self.items) + steps
+        middle, vectors = self._basis(t), self.ridge.vectors(t)
+        scores = (ratings @ middle.matrix.T + middle.constant) @ middle.columns + middle.level
+        away = np.maximum(high - scores.min(axis=0), scores.max(axis=0) - low)
+        most = min(1.0, steps * float((vectors**2).sum(axis=1).max()))
+        squares = float(np.sort(away**2)[-steps:].sum())
+        return Beyond(middle, vectors, float(np.sqrt(squares * most)) / (1 + most))
+
+    def _basis(self, t: int) -> Basis:
+        """The scores with the penalty of t ratings, if those that are not given yet had no weight."""
+        rated = list(self.items)
+        level = self.ridge.column(t, -1) + self.user.offset
+        columns = np.array([self.ridge.column(t, item) for item in self.items]).reshape(len(rated), len(level))
+        inverse: FloatArray = np.linalg.inv(np.eye(len(rated)) + columns[:, rated].T).astype(np.float64)
+        return Basis(level, columns, inverse, -inverse @ level[rated])

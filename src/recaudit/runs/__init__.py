@@ -2,6 +2,7 @@
 
 from recaudit.runs.comparison import RunComparison, compare
 from recaudit.runs.configuration import Configuration, parse, read
+from recaudit.runs.estimate import RunEstimate, estimate
 from recaudit.runs.execution import execute
 from recaudit.runs.folder import Run
 from recaudit.runs.history import RunHistory, history
@@ -13,9 +14,11 @@ __all__ = [
     "Configuration",
     "Run",
     "RunComparison",
+    "RunEstimate",
     "RunHistory",
     "SimulationConfiguration",
     "compare",
+    "estimate",
     "execute",
     "execute_simulation",
     "history",

@@ -63,7 +63,10 @@ def changes(before: Run, after: Run, models: Mapping[str, tuple[str, str]]) -> I
         ]
         yield from differing(f"model {name}", *settings)
     # Models are told above, where they are compared; data too.
-    written = [{key: value for key, value in each.config.items() if key != "model"} for each in (one, other)]
+    written = [
+        {**{key: value for key, value in each.config.items() if key != "model"}, "device": each.device}
+        for each in (one, other)
+    ]
     yield from differing("configuration", *written)
     yield from differing("versions", one.versions, other.versions)
 

@@ -30,7 +30,7 @@ from recaudit.engines import AnyEngine, Serial
 from recaudit.errors import did_you_mean
 from recaudit.policies import Softmax
 from recaudit.registry import AUDITS
-from recaudit.runs.recommenders import Model, floors, label_models, read_model
+from recaudit.runs.recommenders import Device, Model, floors, label_models, on_device, read_model
 from recaudit.runs.toml_files import parse_toml, read_toml
 from recaudit.specification import Specification, as_data, build, mistake, together, within
 
@@ -123,6 +123,10 @@ class Configuration(Specification):
     """What every model is put to; accuracy and exposure where nothing is said."""
     engine: AnyEngine = Serial()
     """How the work is spread; it never changes a number."""
+    device: Device = "cpu"
+    """What computes: "cpu", "cuda" or "cuda:1". Whatever does not use a GPU is computed on the CPU, and the run says
+    what that is; a model with a `device` of its own stays there. A GPU's numbers differ in their last digits, so that
+    a run is not resumed on another device."""
     _written: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="wrap")
@@ -141,8 +145,9 @@ class Configuration(Specification):
 
     @property
     def measured(self) -> tuple[Model, ...]:
-        """Every model of the run: those that were asked for, and the floors."""
-        return (*self.models, *(floors(self.models) if self.floors else ()))
+        """Every model of the run, on its device: those that were asked for, and the floors."""
+        models = (*self.models, *(floors(self.models) if self.floors else ()))
+        return tuple(on_device(model, self.device) for model in models)
 
     def steps(self, model: Model) -> dict[str, Audit]:
         """What this model is put to, by name."""
@@ -151,7 +156,9 @@ class Configuration(Specification):
     @property
     def hash(self) -> str:
         """The same hash, the same numbers on the same data, by the same version: the engine is left out."""
-        written = {key: value for key, value in self._written.items() if key != "engine"}
+        written = {key: value for key, value in self._written.items() if key not in ("engine", "device")}
+        if self.device != "cpu":
+            written["device"] = self.device
         settings = [(m.label, m.kind, as_data(m.recommender)) for m in self.measured]
         text = json.dumps([written, settings], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -9,10 +9,13 @@ from pathlib import Path
 
 from recaudit import __version__, lock
 from recaudit.audits.audit import Subject
-from recaudit.engines import track
+from recaudit.data.splits import Split
+from recaudit.engines import track, working
 from recaudit.errors import NotSupportedError
 from recaudit.folders import REPORT, check_same, read_manifest
+from recaudit.models.checks import check_device
 from recaudit.runs.configuration import Configuration
+from recaudit.runs.estimate import RunEstimate, estimate_steps
 from recaudit.runs.folder import Journal, Run
 from recaudit.runs.manifest import AuditRecord, DataRecord, ModelRecord, versions
 from recaudit.specification import as_data
@@ -21,33 +24,58 @@ Report = Callable[[Run], str]
 """The page of a run, as text."""
 
 
-def execute(config: Configuration, out: str | Path, *, fresh: bool = False, report: Report | None = None) -> Run:
+Before = Callable[[RunEstimate], None]
+"""What is done with the estimate of a run before it starts: raise to stop it."""
+
+LARGE = 100_000
+"""Ratings from which a run says beforehand what it will take: the time of a smaller one is soon known."""
+
+
+SHORT = 60.0
+"""Seconds: of a run that takes no longer nothing more is worked out beforehand."""
+
+
+def execute(
+    config: Configuration,
+    out: str | Path,
+    *,
+    fresh: bool = False,
+    report: Report | None = None,
+    before: Before | None = None,
+) -> Run:
     """Run every audit of every model into the folder `out`, then write what `report` says, and return the complete run.
 
     A folder that holds this very run (same configuration, data and version) is gone on with: finished steps
     stay as they are, and a model whose steps are all finished is not fitted again. The numbers are those of a
     run that was never interrupted. A file that is no longer as it was written is told by name, and its step is done
     again. `fresh` starts over. An audit that a model cannot be put to is noted as skipped, with the reason, and stops
-    nothing.
+    nothing. `before` is told what the steps that are left will take, where the log has `LARGE` ratings or more; memory
+    that the machine lacks is then refused before anything is fitted.
     """
     stages = 2 + sum(1 + len(config.steps(model)) for model in config.measured)
-    for _ in track(_stages(config, Path(out), fresh, report), "Run", stages):
+    for _ in track(_stages(config, Path(out), fresh, report, before), "Run", stages):
         pass
     return Run.open(out)
 
 
-def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None) -> Iterator[None]:
+def _stages(
+    config: Configuration, out: Path, fresh: bool, report: Report | None, before: Before | None
+) -> Iterator[None]:
     """The work, pausing after each stage so that progress can be told."""
+    check_device(config.device)
     former = read_manifest(out)
     if former is not None and (not fresh or former.kind != "audit"):
         check_same(out, former, "audit", {"settings": config.hash})
-    data, (train, test) = config.split.load(config.data, config.seed)
+    with working(f"reading {config.data.label}"):
+        data, (train, test) = config.split.load(config.data, config.seed)
     for audit in config.audits.values():
         audit.check(train)
     record = DataRecord.of(config.data.label, data, train, test)
     out.mkdir(parents=True, exist_ok=True)
     with lock.alone(out):
         journal = Journal.begin(out, _new_manifest(config, record), fresh=fresh)
+        if before is not None and len(data) >= LARGE and journal.manifest.status != "complete":
+            before(estimate_steps(config, data, Split(train, test), journal.manifest.settled, SHORT))
         yield
         for model in config.measured:
             steps = config.steps(model)
@@ -55,23 +83,28 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
                 yield from (None for _ in range(1 + len(steps)))
                 continue
             start = time.perf_counter()
-            fitted = model.recommender.fit(train, rng=config.seed)
+            with working(f"{model.label}: fit"):
+                fitted = model.recommender.fit(train, rng=config.seed)
             journal.add_fit(model.label, _seconds_since(start))
             subject = Subject(fitted, model.recommender, data, test)
             yield
             for name, audit in steps.items():
                 if (model.label, name) not in journal.manifest.settled:
                     start = time.perf_counter()
+                    device = "cpu" if audit.idle(fitted) else config.device
                     try:
-                        result = audit.run(subject, rng=config.seed, engine=config.engine)
+                        with working(f"{model.label}: {name}"):
+                            result = audit.run(subject, rng=config.seed, engine=config.engine, device=device)
+                            _ = result.tables  # what is made when it is first looked at belongs to the step
                     except NotSupportedError as error:
                         journal.add_skip(model.label, name, str(error))
                     else:
-                        journal.add_step(model.label, name, result, _seconds_since(start))
+                        journal.add_step(model.label, name, result, _seconds_since(start), device)
                 yield
         unreported = report is not None and REPORT not in journal.folder.manifest.files
         if journal.manifest.status != "complete" or unreported:
-            journal.complete(None if report is None else report(Run(journal.folder)))
+            with working("report"):
+                journal.complete(None if report is None else report(Run(journal.folder)))
         yield
 
 
@@ -85,7 +118,7 @@ def _new_manifest(config: Configuration, data: DataRecord) -> AuditRecord:
         config=config.written,
         config_hash=config.hash,
         data=data,
-        versions=versions(),
+        versions=versions(config.device),
         models=tuple(
             ModelRecord(
                 label=model.label,
@@ -97,6 +130,7 @@ def _new_manifest(config: Configuration, data: DataRecord) -> AuditRecord:
             for model in config.measured
         ),
         audits=tuple(config.audits),
+        device=config.device,
         steps=(),
     )
 

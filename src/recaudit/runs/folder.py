@@ -147,11 +147,11 @@ class Journal:
         models = tuple(one.model_copy(update=now.get(one.label)) for one in self.manifest.models)
         self.manifest = self.manifest.model_copy(update={"models": models})
 
-    def add_step(self, model: str, audit: str, result: Result, seconds: float) -> None:
+    def add_step(self, model: str, audit: str, result: Result, seconds: float, device: str = "cpu") -> None:
         """Write the tables of a step, then note it as finished."""
         where = step_folder(model, audit)
-        tables = {f"{where}/{name}.parquet": table.write_parquet for name, table in result.tables.items()}
-        step = StepRecord(model=model, audit=audit, settings=result.settings, seconds=seconds)
+        tables = {f"{where}/{name}.parquet": write for name, write in result.writers.items()}
+        step = StepRecord(model=model, audit=audit, settings=result.settings, seconds=seconds, device=device)
         self._put(tables, steps=(*self.manifest.steps, step))
 
     def add_skip(self, model: str, audit: str, reason: str) -> None:

@@ -6,6 +6,7 @@ import platform
 from importlib import metadata
 from typing import Any, Literal, final
 
+import torch
 from pydantic import Field, ValidationError
 
 from recaudit import __version__, folders
@@ -80,6 +81,8 @@ class StepRecord(Record):
     settings: dict[str, Any]
     """What the numbers depend on, as the result says it."""
     seconds: float
+    device: str = "cpu"
+    """What computed it."""
 
 
 @final
@@ -112,6 +115,8 @@ class AuditRecord(Record):
     models: tuple[ModelRecord, ...]
     audits: tuple[str, ...] = ()
     """What every model is put to, by name."""
+    device: str = "cpu"
+    """What computes whatever can be computed on it."""
     steps: tuple[StepRecord, ...]
     skipped: tuple[SkipRecord, ...] = ()
 
@@ -135,6 +140,25 @@ class AuditRecord(Record):
         return folders.Manifest(kind="audit", recaudit=self.recaudit, status=self.status, plan=plan, record=record)
 
     @property
+    def computed(self) -> str:
+        """What was computed on which device, in a line; empty for a run on the CPU."""
+        if self.device == "cpu":
+            return ""
+        fitted = {model.label: model.settings["device"] for model in self.models if "device" in model.settings}
+        where = {f"training {label}": device for label, device in fitted.items()}
+        for audit in self.audits:
+            of = {step.model: step.device for step in self.steps if step.audit == audit}
+            where |= (
+                {audit: next(iter(of.values()))}
+                if len(set(of.values())) == 1
+                else {f"{audit} of {model}": device for model, device in of.items()}
+            )
+        used = [name for name, device in where.items() if device != "cpu"]
+        idle = [name for name, device in where.items() if device == "cpu"]
+        told = f"Computed on {self.device}: {', '.join(used)}" if used else f"Nothing in this run uses {self.device}"
+        return f"{told}. Computed on the CPU: {', '.join(idle)}." if idle else f"{told}."
+
+    @property
     def settled(self) -> set[tuple[str, str]]:
         """(model, audit) of every step that is finished, or known to have no answer."""
         steps: list[StepRecord | SkipRecord] = [*self.steps, *self.skipped]
@@ -144,7 +168,8 @@ class AuditRecord(Record):
 _PACKAGES = ("numpy", "scipy", "torch", "numba", "polars", "pydantic")
 
 
-def versions() -> dict[str, str]:
-    """Of Python, of recaudit and of everything that numbers come from."""
+def versions(device: str = "cpu") -> dict[str, str]:
+    """Of Python, of recaudit and of everything that numbers come from; a GPU with its name."""
     packages = {name: metadata.version(name) for name in _PACKAGES}
-    return {"python": platform.python_version(), "recaudit": __version__, **packages}
+    gpu = {"gpu": torch.cuda.get_device_name(device)} if device != "cpu" and torch.cuda.is_available() else {}
+    return {"python": platform.python_version(), "recaudit": __version__, **packages, **gpu}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Annotated, final
 
-from pydantic import ValidationError, ValidationInfo
+from pydantic import AfterValidator, ValidationError, ValidationInfo
 
 from recaudit.models.base import Recommender
 from recaudit.models.baseline.popularity import Random, TopPop
@@ -24,6 +25,25 @@ class Model:
     recommender: Recommender
     floor: bool = False
     """Whether it was put beside the others for comparison, and nobody asked for it."""
+
+
+def _known_device(device: str) -> str:
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        remedy = "Which there are 'recaudit doctor' says: numbers depend on the device, so that none is chosen for you."
+        raise mistake((), device, "'cpu', 'cuda' or 'cuda:1'", remedy)
+    return device
+
+
+Device = Annotated[str, AfterValidator(_known_device)]
+"""What computes, by torch's name."""
+
+
+def on_device(model: Model, device: str) -> Model:
+    """The model, trained on this device if its recommender can be and names none itself."""
+    kind = type(model.recommender)
+    if "device" not in kind.model_fields or "device" in model.recommender.model_fields_set:
+        return model
+    return replace(model, recommender=model.recommender.model_copy(update={"device": device}))
 
 
 IMPERSONAL = ("top-pop", "random")

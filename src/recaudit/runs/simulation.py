@@ -27,10 +27,11 @@ from recaudit.engines import AnyEngine, Serial
 from recaudit.errors import InputError, did_you_mean
 from recaudit.folders import MANIFEST, read_manifest
 from recaudit.models import Recommender
+from recaudit.models.checks import check_device
 from recaudit.policies import ListPolicy, ShowingPolicy, Top1
 from recaudit.registry import ENVIRONMENTS, SIMULATED_MODELS
 from recaudit.runs.configuration import read_audit
-from recaudit.runs.recommenders import Model, own_labels, read_label, read_model
+from recaudit.runs.recommenders import Device, Model, on_device, own_labels, read_label, read_model
 from recaudit.runs.toml_files import parse_toml, read_toml
 from recaudit.simulate.loop.run import folder_name
 from recaudit.simulate.loop.trial import Every, LoopAudit
@@ -272,6 +273,9 @@ class SimulationConfiguration(Specification):
     """What every recommender is put to while it learns; nothing where nothing is said."""
     engine: AnyEngine = Serial()
     """How the work is spread; it never changes a number."""
+    device: Device = "cpu"
+    """What recommenders that can train on a GPU train on: "cpu", "cuda" or "cuda:1"; one with a `device` of its own
+    stays there. Everything else is computed on the CPU."""
 
     @model_validator(mode="before")
     @classmethod
@@ -291,13 +295,14 @@ def parse_simulation(text: str, *, source: str, folder: Path) -> SimulationConfi
 
 def execute_simulation(config: SimulationConfiguration, out: str | Path, *, fresh: bool = False) -> OfflineOnline:
     """Measure every recommender offline and in the loop, into `out`, resuming what is there; `fresh` starts over."""
+    check_device(config.device)
     for scenario in config.environments:
         log = scenario.begin(config.seed)[0]
         for audit in config.audits.audits.values():
             audit.check(log)
     if fresh:
         _clear(Path(out))
-    recommenders = config.recommenders
+    recommenders = [replace(each, model=on_device(each.model, config.device)) for each in config.recommenders]
     return offline_online(
         config.environments,
         {each.model.label: (each.model.recommender, each.policy or config.policy) for each in recommenders},

@@ -15,7 +15,7 @@ import polars as pl
 from recaudit import atomic, lock
 from recaudit.data import datasets
 from recaudit.engines import Engine, Serial
-from recaudit.engines.base import far_ahead
+from recaudit.engines.base import check_written, far_ahead
 from recaudit.folders import FileRecord, Folder, Manifest, tell_lost, verify
 from recaudit.folders.verification import cut_links
 from recaudit.registry import STUDIES
@@ -122,6 +122,7 @@ class _Journal:
         """Note a table that is in place."""
         name, manifest = _file(experiment), self.folder.manifest
         path = self.folder.path / name
+        check_written(path)
         record = {**manifest.record, _KEPT: {**self._noted, experiment.name: _written(path)}}
         self.folder.note(files={**manifest.files, name: FileRecord.of(path)}, record=record)
 

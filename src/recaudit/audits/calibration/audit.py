@@ -10,7 +10,6 @@ from typing import Annotated, Any, final
 import numpy as np
 import polars as pl
 from pydantic import Field, NonNegativeInt
-from scipy import sparse
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.audit import Context, CountMetrics, ListAudit, Subject, Verb
@@ -191,10 +190,11 @@ class Calibration(CalibrationAudit):
         users = np.sort(order[: min(self.tested, int(with_history.sum()))])
         p_value = np.full(len(shown.lists), np.nan)
         if len(users):
-            ones = sparse.csr_array((np.ones(len(data)), data.items, data.indptr), shape=(data.n_users, data.n_items))
+            chosen = data.csr[shown.at[users]]
+            chosen.data = np.ones_like(chosen.data)
             keys = shown.user_ids.gather(users).to_list()
             vectors = CategoryVectors.of(shown.target.shares)
-            work = Homogeneity(shown.lists[users], ones[shown.at[users]], vectors, keys, DRAWS, context.rng)
+            work = Homogeneity(shown.lists[users], chosen, vectors, keys, DRAWS, context.rng)
             parts = context.engine.map(work, blocks(np.arange(len(users)), 64), "list and taste")
             p_value[users] = np.concatenate([part[1] for part in parts])
         return p_value

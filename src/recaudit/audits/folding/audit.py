@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal, final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import polars as pl
@@ -21,6 +22,7 @@ from recaudit.audits.lists.accuracy import Accuracy
 from recaudit.audits.lists.recommend import lists_of, model_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, Similarity
 from recaudit.audits.result import Result, Table
+from recaudit.audits.samples import Effort, draw_facts, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError, NotSupportedError, did_you_mean
@@ -37,6 +39,8 @@ from recaudit.status import Status
 LOG = "log"
 """The relatedness that every log has: from who rated what."""
 _NO_VECTORS = "has no user and item vectors, so that nothing can fold in its space"
+_MOST_PAIRS = 10**9
+"""Pairs that are looked at where nothing is said: a quarter of a minute."""
 _CASES = 10
 """How many spurious recommendations are kept, with the evidence."""
 
@@ -146,7 +150,8 @@ class Folding(ListAudit):
     similar: Number = SIMILAR
     """...although its similarity is above this."""
     sample: Annotated[Count, Field(ge=2)] | None = None
-    """How many users to take, each as likely as any other, against every item; all where nothing is said."""
+    """How many users to take, each as likely as any other, against every item. Where nothing is said all, or of those
+    whose pairs would be more than a billion so many, drawn by history; as many as there are is all."""
     unobserved_weights: tuple[Annotated[Number, Field(ge=0)], ...] = ()
     """For a WALS recommender, the trade-off: it is fitted again with each of these weights of unrated pairs."""
 
@@ -194,6 +199,7 @@ class Folding(ListAudit):
             "series": lambda: self._tradeoff(subject, spaces[0].relatedness, context),
         }
         facts = {"related_by": [space.relatedness.label for space in spaces], **asked}
+        facts |= draw_facts(self.sample, users, data)
         if vectors is None:
             facts["left_out"] = {f"{type(model).__name__} {_NO_VECTORS}": [*VECTORS]}
         else:
@@ -206,7 +212,7 @@ class Folding(ListAudit):
     def _users(self, data: Interactions, rng: int) -> IntArray:
         """All users, or a sample; whether one is drawn follows from the ids alone."""
         if self.sample is None:
-            return np.arange(data.n_users)
+            return resolve_users(None, data, rng, "folding", Effort(data.n_items, _MOST_PAIRS, _MOST_PAIRS))
         if self.sample > data.n_users:
             raise InputError("sample", received=self.sample, expected=f"a number of users from 2 to {data.n_users:,}")
         draws = uniforms(derive(rng, "folding"), data.user_keys, np.zeros(1, dtype=np.uint64))
@@ -215,7 +221,7 @@ class Folding(ListAudit):
     @staticmethod
     def _related(each: str | Relatedness, data: Interactions) -> Relatedness:
         if isinstance(each, str):
-            return Relatedness.from_log(data) if each == LOG else Relatedness.from_categories(data, each)
+            return _of_log(data) if each == LOG else Relatedness.from_categories(data, each)
         if each.shape != (data.n_users, data.n_items):
             expected = f"the {data.n_users:,} users and {data.n_items:,} items of the model's log"
             remedy = "Build it from the log that the model was fitted to, model.data."
@@ -239,6 +245,16 @@ class Folding(ListAudit):
 
 
 folding = Verb(Folding, FoldingResult)
+
+
+_LOGS = WeakKeyDictionary[Interactions, Relatedness]()
+
+
+def _of_log(data: Interactions) -> Relatedness:
+    """From who rated what; worked out once for all models of a log."""
+    if data not in _LOGS:
+        _LOGS[data] = Relatedness.from_log(data)
+    return _LOGS[data]
 
 
 def accuracy_and_folding(

@@ -102,19 +102,39 @@ class About:
         return "|".join(self.categories.names[g] for g in best)
 
 
+_LOOKED = 1000
+"""Spurious items that are looked at first, by overshoot; then twice as many."""
+
+
+def _by_row(rows: IntArray) -> list[IntArray]:
+    """The places of each row among some."""
+    order = np.argsort(rows, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(rows[order])) + 1) if len(rows) else []
+
+
 def clearest(lists: JudgedLists, about: About, n: int, min_ratings: int) -> tuple[IntArray, IntArray]:
     """(n,) each, row and place: the clearest spurious items with enough ratings, as `FoldingResult.worst` says."""
     known = about.data.item_counts[np.maximum(lists.items, 0)] >= min_ratings
     row, place = np.nonzero((lists.spurious > 0) & known)
-    items, clarity = lists.items[row, place], lists.overshoot[row, place]
-    for own in np.split(np.arange(len(row)), np.flatnonzero(np.diff(row)) + 1):
-        if len(own):
-            common = about.in_common(int(lists.users[row[own[0]]]), items[own])
-            clarity[own] *= 1 - np.nan_to_num(common)
-    picked: list[int] = []
-    for at in np.lexsort((place, row, -clarity)):
-        if len(picked) < n and row[at] not in row[picked] and items[at] not in items[picked]:
-            picked.append(at)
+    bound = lists.overshoot[row, place]  # what clarity is at most
+    order = np.lexsort((place, row, -bound))
+    row, place, bound = row[order], place[order], bound[order]
+    items, clarity = lists.items[row, place], bound.copy()
+    looked, picked = 0, list[int]()
+    while looked < len(row) and len(picked) < n:
+        more = slice(looked, 2 * looked + _LOOKED)
+        for at in _by_row(row[more]):
+            own = looked + at
+            clarity[own] *= 1 - np.nan_to_num(about.in_common(int(lists.users[row[own[0]]]), items[own]))
+        looked = min(more.stop, len(row))
+        # What was not looked at yet may be as clear as this.
+        least = bound[looked] if looked < len(row) else -np.inf
+        picked = []
+        for at in np.lexsort((place[:looked], row[:looked], -clarity[:looked])):
+            if len(picked) == n or clarity[at] <= least:
+                break
+            if row[at] not in row[picked] and items[at] not in items[picked]:
+                picked.append(at)
     return row[picked], place[picked]
 
 

@@ -18,7 +18,7 @@ from recaudit.audits.reachability.search import refuse_many
 from recaudit.audits.recipe import Distribution, Max, Moved, Others, Recipe
 from recaudit.audits.result import Table
 from recaudit.audits.rules import RuleAudit, rule_facts
-from recaudit.audits.samples import Baseline, Candidates, resolve_users
+from recaudit.audits.samples import Baseline, Candidates, Effort, draw_facts, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
@@ -31,6 +31,8 @@ from recaudit.specification import Count, Id, Number, Some
 
 _MOST_PAIRS = 1_000_000
 """Pairs kept where nothing is said."""
+_MOST_ASKED = 40_000_000
+"""Pairs asked about where nothing is said: all those of MovieLens 1M, a microsecond or two each."""
 
 
 @final
@@ -57,7 +59,9 @@ class Instability(RuleAudit):
     """Which of the editor's ratings are free, and within which bounds; a limit on changes leaves the others as in the
     baseline."""
     viewers: Some | None = None
-    """Whose recommendations are looked at; all users where nothing is said."""
+    """Whose recommendations are looked at: a count, drawn at random and the same for every model, ids, or "all". Where
+    nothing is said all, or of those whose pairs with the editors would be more than 40 million so many, drawn by
+    history."""
     editors: Some | None = None
     """Who rates; all users where nothing is said. Nobody is their own editor: that is reachability."""
     distance: Distance = "hellinger"
@@ -107,7 +111,8 @@ class Instability(RuleAudit):
         if self.item is not None and isinstance(self.edits, Actions) and self.edits.changes is not None:
             raise NotSupportedError("A limit on changes has no solver for one item. Leave out item, or the limit.")
         grouped = user_groupings(log, self.by)
-        viewers, editors = (resolve_users(getattr(self, side), log, rng, side) for side in ("viewers", "editors"))
+        editors = resolve_users(self.editors, log, rng, "editors")
+        viewers = resolve_users(self.viewers, log, rng, "viewers", Effort(len(editors), _MOST_ASKED, _MOST_ASKED))
         kept = len(viewers) * len(editors) <= _MOST_PAIRS if self.pairs is None else self.pairs
         if self.best_ratings and not kept:
             expected, remedy = "a row a pair to hold them", "Pass pairs=True, or fewer viewers and editors."
@@ -130,6 +135,7 @@ class Instability(RuleAudit):
         }
         ratings |= rule_facts(self, subject, model, log, context)
         facts = {**ratings, "baseline": self.resolved_baseline, "statuses": totals.statuses()}
+        facts |= draw_facts(self.viewers, viewers, log)
         return InstabilityResult(self, tables, rng=rng, facts=facts)
 
 

@@ -18,7 +18,6 @@ from recaudit.audits.lists.definitions import ACCURACY
 from recaudit.audits.lists.memory import MemoryCheck, Ranked, warn
 from recaudit.audits.lists.recommend import (
     Recommend,
-    asked_blocks,
     asked_users,
     asking_facts,
     check_length,
@@ -78,23 +77,28 @@ class Accuracy(ListAudit):
             raise NotSupportedError("None of the users whom the system is asked about has held-out ratings.")
         # A model that is fitted here has seen its log alone.
         memory = MemoryCheck.of(model.data, test, context.rng) if model.foreign else None
-        work = partial(_found, test, Recommend(model, self.policy, self.k, context.rng), memory)
-        parts = zip(*context.engine.map(work, asked_blocks(model, asked), "accuracy"), strict=True)
-        ranks, scores, shown, failures, known = map(list, parts)
-        failed = {user: why for some in failures for user, why in some.items()}
-        lists = np.concatenate(shown)
+        recommend = Recommend(model, self.policy, self.k, context.rng)
+        work, pieces = partial(_found, test, recommend, memory), recommend.pieces(asked)
+        parts: list[tuple[IntArray, FloatArray, IntArray]] = []
+        failed: dict[int, str] = {}
+        known: Ranked | None = None
+        for at, told, shown, failures, ranked in context.engine.map(work, pieces, "accuracy"):
+            parts.append((at, told, shown))
+            failed |= failures
+            known = ranked if known is None or ranked is None else known.joined(ranked)
+        rank, predicted, lists = map(np.concatenate, zip(*parts, strict=True))
         # Who has no list, or for whom the system failed, has nothing to measure: excluded, and no zero.
         answered = (lists != NO_LIST).all(axis=1)
         kept = np.repeat(answered, test.user_counts[asked])
         test = test.subset(np.isin(test.users, asked[answered]))
-        rank, predicted = (np.concatenate(some)[kept] for some in (ranks, scores))
+        rank, predicted = rank[kept], predicted[kept]
         everybody = np.arange(test.n_users)
         sample = np.isin(everybody, asked_users(model, everybody)).astype(np.float64)
         ratings = predicted if model.predicts_ratings else None
         found = self._result(model.data, test, rank, ratings, context.rng, sample, asked)
         found.facts |= asking_facts(model, everybody, failed) | list_facts(model, asked, lists)
-        if memory is not None:
-            found.facts["memory"] = memory.verdict([part for part in known if part is not None], context.rng)
+        if memory is not None and known is not None:
+            found.facts["memory"] = memory.verdict(known, context.rng)
             warn(found.facts["memory"])
         return found
 
@@ -176,18 +180,24 @@ def _found(
     Then the lists (users, k), whom the system failed for, and how high the users' items rank, where it is asked
     whether the model has seen them.
     """
-    lists, scores, failed = recommend(users)
-    known = None
-    if memory is not None:
-        known = memory.ranked(users, scores, recommend.model.data.seen(users) | test.seen(users))
-    place = np.zeros(scores.shape, dtype=np.int64)
-    row, rank = np.nonzero(lists >= 0)
-    place[row, lists[row, rank]] = rank + 1
-    rows = np.repeat(np.arange(len(users)), test.user_counts[users])
+    model, rows = recommend.model, np.repeat(np.arange(len(users)), test.user_counts[users])
     items = np.concatenate([test.history(int(user))[0] for user in users]).astype(np.int64)
-    if not gives_lists(recommend.model):
-        scores = scores.masked_fill(~recommend.model.may_show(scores), torch.nan)
-    return place[rows, items], scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy(), lists, failed, known
+    known = None
+    if recommend.products is not None:  # nothing but the held-out scores is needed, and those of the sample
+        lists, _, failed = recommend.listed(users)
+        held = model.pair_scores(users[rows], items)
+        if memory is not None:
+            some = memory.among(users)
+            known = memory.ranked(some, model.scores(some), model.data.seen(some) | test.seen(some))
+    else:
+        lists, scores, failed = recommend(users)
+        if memory is not None:
+            known = memory.ranked(users, scores, model.data.seen(users) | test.seen(users))
+        if not gives_lists(model):
+            scores = scores.masked_fill(~model.may_show(scores), torch.nan)
+        held = scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy()
+    hit = lists[rows] == items[:, None]
+    return np.where(hit.any(axis=1), hit.argmax(axis=1) + 1, 0), held, lists, failed, known
 
 
 def _ranking_metrics(

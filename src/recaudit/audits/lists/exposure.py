@@ -8,6 +8,7 @@ from typing import final
 
 import numpy as np
 import polars as pl
+from numba import njit
 from scipy import sparse, stats
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
@@ -95,14 +96,52 @@ class Exposure(ListAudit):
 
 exposure = Verb(Exposure, Result)
 
+_COUNTS = 1 << 22
+"""Counts of items that are held together, 32 MiB, as scores are."""
+_HIGHEST = 1 << 20
+"""Counts up to here are ranked by counting how often each occurs."""
+
 
 def gini(counts: FloatArray) -> FloatArray:
     """(rows,): sum_i (2 i - n - 1) x_(i) / (n sum x) of counts (rows, items), x ascending; NaN for a row of zeros."""
-    n = counts.shape[1]
-    ordered = np.sort(counts, axis=1)
-    total = ordered.sum(axis=1)
+    return _gini(_centred_ranks(counts), counts)
+
+
+def _gini(ranks: FloatArray, counts: FloatArray) -> FloatArray:
+    """As `gini`; `2 i - n - 1` is twice a centred rank, and equal counts may share the mean of theirs."""
     with np.errstate(invalid="ignore"):
-        return np.asarray(ordered @ (2 * np.arange(1, n + 1) - n - 1) / (n * total))
+        return np.asarray(2 * _summed(ranks, counts) / (counts.shape[1] * counts.sum(axis=1)))
+
+
+def _summed(left: FloatArray, right: FloatArray) -> FloatArray:
+    """(rows,): the sum of products of (rows, items)."""
+    return np.asarray(np.einsum("ri,ri->r", left, right))
+
+
+def _centred_ranks(counts: FloatArray) -> FloatArray:
+    """(rows, items): the place of each count among its row's, ascending, less the mean place; ties share a mean one."""
+    whole = np.ascontiguousarray(counts, dtype=np.int64)
+    if counts.size and counts.min() >= 0 and counts.max() < _HIGHEST and (whole == counts).all():
+        return _ranks_by_counting(whole)
+    return np.asarray(stats.rankdata(counts, axis=1) - (counts.shape[1] + 1) / 2)
+
+
+@njit(nogil=True, cache=True)
+def _ranks_by_counting(counts: IntArray) -> FloatArray:
+    rows, items = counts.shape
+    ranks = np.empty((rows, items))
+    for r in range(rows):
+        own = counts[r]
+        often = np.zeros(own.max() + 1, dtype=np.int64)
+        for i in range(items):
+            often[own[i]] += 1
+        place, before = np.empty(len(often)), 0
+        for value in range(len(often)):
+            place[value] = before + (often[value] - items) / 2
+            before += often[value]
+        for i in range(items):
+            ranks[r, i] = place[own[i]]
+    return ranks
 
 
 def incidence(lists: IntArray, n_items: int) -> sparse.csr_array:
@@ -155,7 +194,12 @@ def of_items(
     shown = shown if answered is None or not answered.any() else shown[answered]
     values = functional(shown.sum(axis=0).astype(np.float64)[None])[0]
     by_item = shown.T.tocsr()
-    drawn = [functional(np.asarray(by_item @ times.T).T) for times in bootstrap.resamples(shown.shape[0])]
+    together = max(1, _COUNTS // max(1, shown.shape[1]))
+    drawn = [
+        functional(np.ascontiguousarray((by_item @ times[first : first + together].T).T))
+        for times in bootstrap.resamples(shown.shape[0])
+        for first in range(0, len(times), together)
+    ]
     lower, upper = np.clip(bootstrap.around(values, np.concatenate(drawn)), *bounds)
     rows = [{"metric": name, **row(values[i], lower[i], upper[i], users, population)} for i, name in enumerate(metrics)]
     return pl.DataFrame(rows, SUMMARY_SCHEMA)
@@ -167,10 +211,7 @@ _ENDS = np.array([[0.0, 0.0, -1.0], [1.0, 1.0, 1.0]])
 
 def _spread(counts: FloatArray, popularity: FloatArray) -> FloatArray:
     """(rows, 3): each of _SPREAD for each row of item counts."""
-    ranks = stats.rankdata(counts, axis=1)
-    ranks = ranks - ranks.mean(axis=1, keepdims=True)
-    other = stats.rankdata(popularity)
-    other = other - other.mean()
+    ranks, other = _centred_ranks(counts), _centred_ranks(popularity[None])[0]
     with np.errstate(invalid="ignore", divide="ignore"):
-        spearman = ranks @ other / np.sqrt((ranks**2).sum(axis=1) * (other**2).sum())
-    return np.column_stack([(counts > 0).mean(axis=1), gini(counts), spearman])
+        spearman = ranks @ other / np.sqrt(_summed(ranks, ranks) * (other @ other))
+    return np.column_stack([(counts > 0).mean(axis=1), _gini(ranks, counts), spearman])

@@ -8,7 +8,6 @@ items to it. The rule and what it was measured on are in docs/data.md.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -47,6 +46,15 @@ class Ranked:
     others: FloatArray
     """(2, items): the sum of each item's percentiles over the users who have not rated it, and how many these are."""
 
+    def joined(self, more: Ranked) -> Ranked:
+        """With the users of another block."""
+        return Ranked(
+            np.concatenate([self.users, more.users]),
+            np.concatenate([self.trained, more.trained]),
+            np.concatenate([self.held_out, more.held_out]),
+            self.others + more.others,
+        )
+
 
 @final
 @dataclass(frozen=True)
@@ -66,6 +74,10 @@ class MemoryCheck:
         both = np.flatnonzero((liked.user_counts > 0) & (found.user_counts > 0))
         return cls(liked, found, subsample(both, _USERS, train, rng, "memory") if len(both) else both)
 
+    def among(self, users: IntArray) -> IntArray:
+        """Those of these users (positions) who are in the sample."""
+        return users[np.isin(users, self.users)]
+
     def ranked(self, users: IntArray, scores: torch.Tensor, rated: BoolArray) -> Ranked:
         """For those of a block of users (positions) who are in the sample; `rated` (users, items) in either part."""
         chosen = np.isin(users, self.users) & torch.isfinite(scores).all(dim=1).numpy()
@@ -79,20 +91,19 @@ class MemoryCheck:
         crowds = np.stack([(place * others).sum(axis=0), others.sum(axis=0)])
         return Ranked(users, trained, held_out, crowds)
 
-    def verdict(self, parts: Iterable[Ranked], rng: int) -> dict[str, Any]:
-        """What the blocks say together: "memory", "no sign of memory", or "unknown", and the numbers behind it.
+    def verdict(self, ranked: Ranked, rng: int) -> dict[str, Any]:
+        """What the users' ranks say: "memory", "no sign of memory", or "unknown", and the numbers behind it.
 
         `trained` and `held_out` are how much higher, in percentiles, items rank for their users than for others;
         `share` is their quotient, with a bootstrap interval over users: 1 where held-out items are like training ones.
         """
-        blocks = list(parts)
-        users = np.concatenate([block.users for block in blocks])
+        users = ranked.users
         if len(users) < _FEWEST:
             why = f"{len(users)} users with scores and liked items in both parts, and {_FEWEST} are needed"
             return {"verdict": "unknown", "why": why, "users": len(users)}
-        total, count = np.sum([block.others for block in blocks], axis=0)
+        total, count = ranked.others
         usual = total / np.maximum(count, 1)
-        own = [np.concatenate([getattr(block, name) for block in blocks]) for name in ("trained", "held_out")]
+        own = (ranked.trained, ranked.held_out)
         logs = (self.train, self.test)
         trained, held_out = (
             mean - np.bincount(log.users, usual[log.items], log.n_users)[users] / log.user_counts[users]

@@ -13,21 +13,24 @@ import polars as pl
 import torch
 
 from recaudit.arguments import checked
-from recaudit.arrays import IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.asking import FAILURES
 from recaudit.audits.audit import Subject
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.models.base import NO_LIST, FittedModel
+from recaudit.models.base import NO_LIST, FittedModel, users_together
 from recaudit.models.given.black_box import BlackBox
 from recaudit.models.given.lists import ShownLists, from_lists
-from recaudit.policies import Lister, ListPolicy, Top1
+from recaudit.models.products import TopProducts
+from recaudit.policies import Lister, ListPolicy, Policy, Top1
 
 _ASKED = 8
 """Users in a block of a system that is asked."""
 LONGEST = 1_000_000
 """Most places of a list."""
+_LONG = 1000
+"""Longer lists are made of all scores."""
 
 
 @final
@@ -68,24 +71,50 @@ class Recommend:
         allowed = torch.from_numpy(~model.data.seen(users)) & model.may_show(scores)
         return self._lister(scores, allowed, users, self.n, self.rng), scores
 
+    def listed(self, users: IntArray) -> tuple[IntArray, FloatArray, dict[int, str]]:
+        """As when called, but with the scores (users, n) of the lists alone, NaN where there is none."""
+        if self.products is None:
+            lists, scores, failed = self(users)
+            return lists, _scores_of(lists, scores), failed
+        lists, own, decided = self.products.lists(users, self.n)
+        for rows in blocks(np.flatnonzero(~decided), users_together(self.model.data.n_items)):
+            lists[rows], scores = self._lists(users[rows])
+            own[rows] = _scores_of(lists[rows], scores)
+        return lists, own, {}
+
     def items(self, users: IntArray) -> tuple[IntArray, dict[int, str]]:
         """The lists without the scores, and for whom the system failed."""
-        lists, _, failed = self(users)
+        lists, _, failed = self.listed(users)
         return lists, failed
 
     def rows(self, users: IntArray) -> pl.DataFrame:
         """The lists under the original ids, a row for each place."""
-        data, (lists, scores, _) = self.model.data, self(users)
+        data, (lists, scores, _) = self.model.data, self.listed(users)
         row, rank = np.nonzero(lists >= 0)
-        items = lists[row, rank]
         return pl.DataFrame(
             {
                 "user": data.user_ids.gather(users[row]),
-                "item": data.item_ids.gather(items),
+                "item": data.item_ids.gather(lists[row, rank]),
                 "rank": rank + 1,
-                "score": pl.Series(scores[torch.from_numpy(row), torch.from_numpy(items)].numpy()).fill_nan(None),
+                "score": pl.Series(scores[row, rank]).fill_nan(None),
             }
         )
+
+    def pieces(self, users: IntArray) -> list[IntArray]:
+        """Blocks of users; small ones of a system that is asked, so that workers wait for several answers at a time."""
+        if isinstance(self.model, BlackBox):
+            return blocks(users, _ASKED)
+        return blocks(users) if self.products else blocks(users, users_together(self.model.data.n_items))
+
+    @cached_property
+    def products(self) -> TopProducts | None:
+        """What finds the highest scores without holding them all, where they are products of vectors."""
+        certain = isinstance(self.policy, Policy) and self.policy.certain
+        vectors = self.model.score_vectors() if certain and self.n <= _LONG else None
+        # Scores that are no numbers are refused where they are ranked.
+        if vectors is None or not vectors.finite:
+            return None
+        return TopProducts(vectors, self.model.data.indptr, self.model.data.items)
 
     def _given(self, users: IntArray) -> IntArray:
         """(users, n): the system's own lists, cut at n."""
@@ -104,6 +133,12 @@ class Recommend:
     @cached_property
     def _lister(self) -> Lister:
         return self.policy.lister(self.model.data)  # once for all blocks
+
+
+def _scores_of(lists: IntArray, scores: torch.Tensor) -> FloatArray:
+    """(users, n): the scores (users, items) of each list (users, n); NaN where it has no item."""
+    own = scores.gather(1, torch.from_numpy(np.maximum(lists, 0))).numpy()
+    return np.where(lists >= 0, own, np.nan)
 
 
 def gives_lists(model: FittedModel) -> bool:
@@ -165,8 +200,8 @@ def lists_of(
     lists = np.full((len(everybody), n), NO_LIST, dtype=np.int64)
     asked = np.isin(everybody, asked_users(model, everybody))
     failed: dict[int, str] = {}
-    pieces = asked_blocks(model, everybody[asked])
-    found = list(engine.map(Recommend(model, policy, n, rng).items, pieces, label))
+    work = Recommend(model, policy, n, rng)
+    found = list(engine.map(work.items, work.pieces(everybody[asked]), label))
     for _, without in found:
         failed |= without
     lists[asked] = np.concatenate([np.empty((0, n), dtype=np.int64), *(some for some, _ in found)])
@@ -176,11 +211,6 @@ def lists_of(
 def asked_users(model: FittedModel, users: IntArray) -> IntArray:
     """Those of the users (positions) whom the model may be asked about."""
     return users if model.audited_users is None else users[np.isin(users, model.audited_users)]
-
-
-def asked_blocks(model: FittedModel, users: IntArray) -> list[IntArray]:
-    """Blocks of users; small ones of a system that is asked, so that workers wait for several answers at a time."""
-    return blocks(users, _ASKED) if isinstance(model, BlackBox) else blocks(users)
 
 
 def asking_facts(model: FittedModel, users: IntArray, failed: Mapping[int, str]) -> dict[str, Any]:
@@ -211,7 +241,7 @@ def recommend(
     if not len(positions):
         raise InputError("users", received="no ids", expected="at least one, or None for everybody")
     work = Recommend(model, policy or Top1(), n, rng)
-    return pl.concat((engine or Serial()).map(work.rows, asked_blocks(model, positions), "lists"))
+    return pl.concat((engine or Serial()).map(work.rows, work.pieces(positions), "lists"))
 
 
 def check_length(n: int, argument: str = "n") -> None:

@@ -20,12 +20,14 @@ from recaudit.audits.reachability.definitions import REACHABILITY
 from recaudit.audits.reachability.pairs import Method
 from recaudit.audits.reachability.result import ReachabilityResult
 from recaudit.audits.reachability.search import SearchActions, SearchFuture, SearchMethod
-from recaudit.audits.reachability.solve import SolveActions, SolveFuture, check_device
+from recaudit.audits.reachability.solve import SolveActions, SolveFuture, idle_device
 from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
 from recaudit.audits.rules import RuleAudit, rule_facts
-from recaudit.audits.samples import Baseline, Candidates, resolve_items, resolve_users
+from recaudit.audits.samples import Baseline, Candidates, Effort, draw_facts, resolve_items, resolve_users
+from recaudit.audits.spill import Rows, gathered, lazily
 from recaudit.data.interactions import Interactions
-from recaudit.engines.base import blocks
+from recaudit.engines import Serial
+from recaudit.engines.base import blocks, with_workers
 from recaudit.errors import InputError
 from recaudit.interventions import AnyActions, Future, NextK, Past
 from recaudit.models.base import FittedModel, check_response
@@ -33,8 +35,17 @@ from recaudit.models.response import AffineResponse, OpaqueResponse
 from recaudit.policies import AnyPolicy, Softmax
 from recaudit.specification import Count, Number, Some
 
+PAIR_BYTES = 135
+"""That a pair takes at most: 65 in its table, 35 in the matrices, and as much as a column while they are made."""
 USERS = 16
 """Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
+
+_MOST_SCORES, _DRAWN_SCORES = 10**11, 10**10
+"""Users x targets x items, which is what the time goes by: of everybody, and where some are drawn."""
+_DEVICE_USERS = 256
+"""On an accelerator: millions of pairs, which keep it busy."""
+_DEVICE_THREADS = 4
+"""While one block is solved there, others are made ready for it, or made into rows."""
 
 
 @final
@@ -67,7 +78,9 @@ class Reachability(RuleAudit):
     policy: AnyPolicy = Softmax(beta=2.0)
     """How scores become a recommendation."""
     users: Some | None = None
-    """Whose ratings are free: a count, drawn at random and the same for every model, or ids; all by default."""
+    """Whose ratings are free: a count, drawn at random and the same for every model, ids, or "all". Where nothing is
+    said all, as long as users x targets x items are at most 10^11 (MovieLens 1M); of larger logs so many users that
+    they are 10^10, but at least 30, drawn by history: fewer targets leave room for more users."""
     targets: Some | None = None
     """The items whose probability is asked about: a count or ids; all candidates by default."""
     candidates: Candidates = "unseen"
@@ -86,6 +99,9 @@ class Reachability(RuleAudit):
     """Certified, or for every model gradient ascent, a lower bound: the method of paper 001, for comparison."""
     budget: Count = 200
     """Queries that a pair may take, of a system that can only be asked."""
+    sequences: Count = 10_000
+    """Where the items depend on the ratings (future): how many sequences of them the exact solvers follow at a step,
+    for a user. Beyond, answers are bounded, from both sides."""
     best_actions: bool = False
     """Whether rows have the acted-on items and the ratings that reach the value."""
     threshold: Annotated[Number, Field(ge=0)] | None = None
@@ -102,6 +118,19 @@ class Reachability(RuleAudit):
         """The baseline, where nothing is said the default for these actions."""
         return self.baseline or ("factual" if isinstance(self.actions, Past) else "scores")
 
+    def memory(self, data: Interactions) -> int:
+        """The table of pairs, and the matrices that they are averaged in."""
+        users = self.users if isinstance(self.users, int) else len(self.users or ()) or data.n_users
+        return PAIR_BYTES * min(users, data.n_users) * data.n_items
+
+    def _exact(self, model: FittedModel) -> bool:
+        """Whether an exact solver answers for known action items."""
+        return model.response is AffineResponse and self.solver == "exact" and not isinstance(self.actions, Future)
+
+    def idle(self, model: FittedModel | None) -> str:
+        """See `Audit`."""
+        return idle_device(self.policy, self.actions, self.slate, model is not None and self._exact(model))
+
     def check_loop(self) -> None:
         """See `Audit`; a past needs a model of its own."""
         super().check_loop()
@@ -113,16 +142,19 @@ class Reachability(RuleAudit):
         """Solve every pair of the users asked about."""
         rng = context.rng
         model, log = audited(subject, self.actions, rng)
-        users = resolve_users(self.users, log, rng)
         method = self.method(model, log, rng, context.device)
+        targets = log.n_items if method.targets is None else len(method.targets)
+        effort = Effort(targets * log.n_items, _MOST_SCORES, _DRAWN_SCORES)
+        users = resolve_users(self.users, log, rng, effort=effort)
         if isinstance(method, SearchMethod):
             method.check_pairs(users)
         facts = {"baseline": self.resolved_baseline, **rating_facts(model, log, self.actions, users, rng)}
         facts |= rule_facts(self, subject, model, log, context)
-        facts |= system_facts(model)
-        size = USERS if context.device == "cpu" else 16 * USERS
-        parts = list(context.engine.map(method, blocks(users, size), "reachability"))
-        pairs = pl.concat(parts, rechunk=False)
+        facts |= system_facts(model) | draw_facts(self.users, users, log)
+        size, engine = USERS, context.engine
+        if context.device != "cpu":
+            size, engine = _DEVICE_USERS, with_workers(engine, _DEVICE_THREADS) if engine == Serial() else engine
+        pairs = gathered(engine.map(method, blocks(users, size), "reachability"))
         spent = isinstance(method, AskMethod) and not self.best_actions  # its budget: the system is not asked again
         example = None if spent else lambda: worked_example(method, pairs)
         return ReachabilityResult.of(self, log, users, pairs, rng=rng, facts=facts, example=example)
@@ -133,9 +165,7 @@ class Reachability(RuleAudit):
         targets = None if self.targets is None else resolve_items(self.targets, log, rng)
         asked = (self, model, log, targets, rng)
         future, affine = isinstance(self.actions, Future), model.response is AffineResponse
-        exact = affine and self.solver == "exact" and not future
-        check_device(device, self.policy, self.actions, self.slate, exact)
-        if exact:
+        if self._exact(model):
             return SolveActions(*asked, device)
         if model.response is OpaqueResponse:
             return AskFuture(*asked) if future else AskActions(*asked)
@@ -147,15 +177,19 @@ class Reachability(RuleAudit):
 reachability = Verb(Reachability, ReachabilityResult)
 
 
-def worked_example(method: Method, pairs: pl.DataFrame) -> pl.DataFrame:
+def worked_example(method: Method, pairs: Rows) -> pl.DataFrame:
     """The pair that climbs the most places, with its best action; without columns where none climbs.
 
     The larger best chance decides among equals. Chances that differ by rounding alone are equal, so that the same pair
     is taken on every machine. For all pairs the actions would be many times the size of everything else.
     """
-    climbing = pairs.lazy().filter(pl.col("rank_gain") > 0).with_row_index("row")
+    climbing = lazily(pairs).filter(pl.col("rank_gain") > 0).with_row_index("row")
     rounded = pl.col("value").round_sig_figs(9)
-    best = climbing.sort(pl.col("rank_gain"), rounded, "row", descending=[True, True, False]).head(1).collect()
+    best = (
+        climbing.sort(pl.col("rank_gain"), rounded, "row", descending=[True, True, False])
+        .head(1)
+        .collect(engine="streaming")
+    )
     if best.is_empty():
         return pl.DataFrame()
     if method.audit.best_actions:

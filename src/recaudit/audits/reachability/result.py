@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self, final
 
@@ -13,9 +13,10 @@ from scipy import stats
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
 from recaudit.audits.result import Result, Table
+from recaudit.audits.spill import Rows, parts_of
 from recaudit.data.interactions import Interactions
 from recaudit.machine import check_memory
-from recaudit.metrics.groupings import groupings
+from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.metrics.intervals import Ratio, mean, standing
 from recaudit.metrics.tables import item_table, user_table
 from recaudit.status import Status
@@ -44,7 +45,7 @@ class ReachabilityResult(Result):
         audit: Reachability,
         log: Interactions,
         users: IntArray,
-        pairs: pl.DataFrame,
+        pairs: Rows,
         *,
         rng: int,
         facts: Mapping[str, Any] | None = None,
@@ -63,7 +64,8 @@ class ReachabilityResult(Result):
 
     def counts(self) -> dict[str, int]:
         """How many pairs there are of each status."""
-        found = dict(self.pairs["status"].value_counts().iter_rows())
+        counted = self.scan("pairs").group_by("status").len()
+        found = dict(counted.collect(engine="streaming").iter_rows())
         return {status.value: int(found.get(status.value, 0)) for status in Status}
 
     def correlations(self) -> pl.DataFrame:
@@ -87,22 +89,30 @@ class ReachabilityResult(Result):
     def summary(self) -> str:
         """How many pairs there are, how they stand, and what is reached."""
         counts = ", ".join(f"{count:,} {status}" for status, count in self.counts().items() if count)
-        known = answered(self.pairs)
-        lines = [*self.heading(), f"  {len(self.pairs):,} pairs: {counts}"]
-        if len(known):
-            value, baseline = (np.median(known[name].to_numpy()) for name in ("value", "baseline"))
-            lifts = known.filter(pl.col("baseline") > 0)["lift"].to_numpy()
-            told = f"median {np.median(lifts):.3g}" if len(lifts) else "none: nothing is shown without strategy"
-            only = f" of {len(lifts):,} pairs with a baseline above 0" if 0 < len(lifts) < len(known) else ""
-            apart = known.filter(pl.col("upper") > pl.col("lower"))
-            with np.errstate(divide="ignore"):  # infinite where nothing was reached
-                gap = np.max(np.log(apart["upper"].to_numpy() / apart["lower"].to_numpy()), initial=0.0)
+        told = self.scan("pairs").select(pairs=pl.len(), known=pl.col("value").count(), **_SUMMED).collect()
+        row = told.row(0, named=True)
+        lines = [*self.heading(), f"  {row['pairs']:,} pairs: {counts}"]
+        if row["known"]:
+            lift = f"median {row['lift']:.3g}" if row["lifted"] else "none: nothing is shown without strategy"
+            only = f" of {row['lifted']:,} pairs with a baseline above 0" if 0 < row["lifted"] < row["known"] else ""
             lines += [
-                f"  best probability  median {value:.3g}, without strategy {baseline:.3g}",
-                f"  lift              {told}{only}",
-                f"  widest bounds     {gap:.1e} in log-probability",
+                f"  best probability  median {row['value']:.3g}, without strategy {row['baseline']:.3g}",
+                f"  lift              {lift}{only}",
+                f"  widest bounds     {row['gap'] or 0.0:.1e} in log-probability",
             ]
         return "\n".join(lines)
+
+
+_ANSWERED = pl.col("value").is_not_null()
+_LIFTS = pl.col("lift").filter(_ANSWERED & (pl.col("baseline") > 0))
+_SUMMED = {
+    "value": pl.col("value").median(),
+    "baseline": pl.col("baseline").filter(_ANSWERED).median(),
+    "lift": _LIFTS.median(),
+    "lifted": _LIFTS.len(),
+    "gap": (pl.col("upper") / pl.col("lower")).filter(pl.col("upper") > pl.col("lower")).log().max(),
+}
+"""What a summary says of the pairs that have an answer; the gap is infinite where nothing was reached."""
 
 
 def _spearman(x: pl.Series, y: pl.Series) -> float | None:
@@ -114,20 +124,33 @@ def _spearman(x: pl.Series, y: pl.Series) -> float | None:
 
 def matrices(pairs: pl.DataFrame, users: pl.Series, items: pl.Series, *columns: str) -> list[FloatArray]:
     """(users, items) each: the columns of these pairs, NaN where there is none; `users` and `items` are ids."""
-    row, column = (
-        pairs[name].replace_strict(ids, np.arange(len(ids)), return_dtype=pl.Int32).to_numpy()
-        for name, ids in (("user", users), ("item", items))
-    )
-    found = [np.full((len(users), len(items)), np.nan) for _ in columns]
-    for name, matrix in zip(columns, found, strict=True):
-        matrix[row, column] = pairs[name].to_numpy()
+    return _spread_out(_places(pairs, users, items), (len(users), len(items)), (pairs[name] for name in columns))
+
+
+def _places(pairs: pl.DataFrame, users: pl.Series, items: pl.Series) -> IntArray:
+    """(pairs,): where each pair is in a matrix of these users and items, row by row."""
+    # Users come in runs, of which each is looked up once.
+    runs = pairs["user"].rle().struct.unnest()
+    row = runs["value"].replace_strict(users, np.arange(len(users)), return_dtype=pl.Int64).to_numpy()
+    column = pairs["item"].replace_strict(items, np.arange(len(items)), return_dtype=pl.Int64).to_numpy()
+    return np.repeat(row * len(items), runs["len"].to_numpy()) + column
+
+
+def _spread_out(places: IntArray, shape: tuple[int, int], columns: Iterable[pl.Series]) -> list[FloatArray]:
+    """Matrices of this shape with the columns at their places, NaN elsewhere."""
+    found = []
+    for column in columns:
+        matrix = np.full(shape, np.nan)
+        matrix.reshape(-1)[places] = column.to_numpy()
+        found.append(matrix)
     return found
 
 
 def marked(pairs: pl.DataFrame, users: pl.Series, items: pl.Series, status: Status) -> BoolArray:
     """(users, items): True at the pairs that have this status."""
-    some = pairs.filter(pl.col("status") == status.value).select("user", "item", mark=1.0)
-    return ~np.isnan(matrices(some, users, items, "mark")[0])
+    marks, some = np.zeros((len(users), len(items)), dtype=bool), pairs.filter(pl.col("status") == status.value)
+    marks.reshape(-1)[_places(some, users, items)] = True
+    return marks
 
 
 def answered(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -135,25 +158,29 @@ def answered(pairs: pl.DataFrame) -> pl.DataFrame:
     return pairs.filter(pl.col("value").is_not_null()) if pairs["value"].null_count() else pairs
 
 
-def aggregate_pairs(
-    audit: Reachability, log: Interactions, users: IntArray, pairs: pl.DataFrame, rng: int
-) -> dict[str, Any]:
+def aggregate_pairs(audit: Reachability, log: Interactions, users: IntArray, pairs: Rows, rng: int) -> dict[str, Any]:
     """The tables that all audits have, "users" and "items" of these pairs; `users` are positions.
 
     Pairs without an answer are left out. What stands on a bounded pair is bounded: not above the truth, with an
     interval that says how far it depends on who was asked.
     """
-    found = _Matrices(log, users, pairs)
-    own, statuses = found.own(audit.threshold), found.statuses()
+    sliced = groupings(log, audit.by)
+    of_items = [grouping for grouping in sliced if grouping.over == "items"]
+    # A part has all pairs of its users, and the parts are in the order of users.
+    found = _Totals.joined(
+        _Totals.of(audit, log, users if part is pairs else _people(log, part), part, of_items)
+        for part in parts_of(pairs)
+    )
+    own, statuses = found.own, found.statuses
     ratios = _averages(own, statuses, np.ones(len(users)))
-    for grouping in groupings(log, audit.by):
+    sums = iter(found.of_groups)
+    for grouping in sliced:
         if grouping.over == "users":
             for group, members in zip(grouping.names, grouping.weights[users].T, strict=True):
                 ratios += _averages(own, statuses, members, grouping.by, group)
         else:
-            best, base = (np.nan_to_num(values) @ grouping.weights for values in (found.value, found.baseline))
-            counts = found.known.astype(np.float64) @ grouping.weights
-            of_group = found.statuses(grouping.weights)
+            best, base, counts, marks = next(sums)
+            of_group = standing(*(mark > 0 for mark in marks))
             for g, group in enumerate(grouping.names):
                 before = float(base[:, g].sum() / counts[:, g].sum()) if counts[:, g].any() else None
                 pooled = Ratio("availability", best[:, g], counts[:, g], len(users), baseline=before)
@@ -161,6 +188,81 @@ def aggregate_pairs(
     ids = log.user_ids.gather(users)
     people = user_table(ids, own).with_columns(ratings=pl.Series(log.user_counts[users]))
     return audit.aggregated(ratios, log, rng, users) | {"users": people, "items": found.items(log)}
+
+
+def _people(log: Interactions, pairs: pl.DataFrame) -> IntArray:
+    """The positions of those whom these pairs are of, in their order."""
+    return log.users_at(pairs["user"].rle().struct.field("value"))
+
+
+_OfGroups = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+"""By group of items, the sums over a user's pairs of the best chance, the chance without strategy and one, (users,
+groups) each; and how many pairs are bounded, answered, failed (3, groups)."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Totals:
+    """What the pairs of some users come to: what is kept of a part of them."""
+
+    own: dict[str, FloatArray]  # (users,) each, see `_Matrices.own`
+    statuses: StatusArray  # (users,)
+    of_groups: list[_OfGroups]
+    of_items: FloatArray  # (3, items): how many answers, the sum of best chances and of those without strategy
+    best: FloatArray  # (items,): -inf without an answer
+
+    @classmethod
+    def of(
+        cls, audit: Reachability, log: Interactions, users: IntArray, pairs: pl.DataFrame, slices: list[Grouping]
+    ) -> _Totals:
+        """Of all pairs of these users (positions), by these groupings of items."""
+        found = _Matrices(log, users, pairs)
+        marks = [mark.sum(axis=0) for mark in (found.bounded, found.known, found.failed)]
+        of_groups: list[_OfGroups] = [
+            (
+                np.nan_to_num(found.value) @ grouping.weights,
+                np.nan_to_num(found.baseline) @ grouping.weights,
+                found.known.astype(np.float64) @ grouping.weights,
+                np.stack([mark @ grouping.weights for mark in marks]),
+            )
+            for grouping in slices
+        ]
+        sums = [np.count_nonzero(found.known, axis=0), *(np.nansum(m, axis=0) for m in (found.value, found.baseline))]
+        best = np.nan_to_num(found.value, nan=-np.inf).max(axis=0)
+        return cls(found.own(audit.threshold), found.statuses(), of_groups, np.stack(sums), best)
+
+    @classmethod
+    def joined(cls, parts: Iterable[_Totals]) -> _Totals:
+        """Of all users from those of parts, in their order."""
+        each = list(parts)
+        joined: list[_OfGroups] = [
+            (
+                np.concatenate([one[0] for one in some]),
+                np.concatenate([one[1] for one in some]),
+                np.concatenate([one[2] for one in some]),
+                np.sum([one[3] for one in some], axis=0),
+            )
+            for some in zip(*(part.of_groups for part in each), strict=True)
+        ]
+        return cls(
+            {name: np.concatenate([part.own[name] for part in each]) for name in each[0].own},
+            np.concatenate([part.statuses for part in each]),
+            joined,
+            np.sum([part.of_items for part in each], axis=0),
+            np.max([part.best for part in each], axis=0),
+        )
+
+    def items(self, log: Interactions) -> pl.DataFrame:
+        """One row an item: its chance of being shown, without and with the user's help."""
+        users, value, baseline = self.of_items
+        counts = np.where(users > 0, users, np.nan)
+        columns = {
+            "availability": value / counts,
+            "baseline_availability": baseline / counts,
+            "best": np.where(users > 0, self.best, np.nan),
+        }
+        means = {name: pl.Series(values).fill_nan(None) for name, values in columns.items()}
+        return item_table(log).with_columns(users=users.astype(np.int64), **means)
 
 
 @final
@@ -174,8 +276,9 @@ class _Matrices:
             f"Averaging over {len(users):,} users and {log.n_items:,} items",
             "Ask about a sample of users (users=...).",
         )
-        known, ids = answered(pairs), (log.user_ids.gather(users), log.item_ids)
-        self.value, self.baseline, self.lift = matrices(known, *ids, "value", "baseline", "lift")
+        ids, shape = (log.user_ids.gather(users), log.item_ids), (len(users), log.n_items)
+        known, names = answered(pairs), ("value", "baseline", "lift")
+        self.value, self.baseline, self.lift = _spread_out(_places(known, *ids), shape, (known[name] for name in names))
         self.known = ~np.isnan(self.value)
         self.bounded, self.failed = (marked(pairs, *ids, status) for status in (Status.BOUNDED, Status.FAILED))
         own = known.select("user", "candidates").unique("user")
@@ -183,12 +286,9 @@ class _Matrices:
         # (asked users,): from how many items the policy chooses
         self.candidates = of_user["candidates"].cast(pl.Float64).fill_null(np.nan).to_numpy()
 
-    def statuses(self, weights: FloatArray | None = None) -> StatusArray:
-        """(asked users,): how what each can reach stands; with `weights` (items, groups), (groups,): of everybody."""
-        marks = (self.bounded, self.known, self.failed)
-        if weights is None:
-            return standing(*(mark.any(axis=1) for mark in marks))
-        return standing(*(mark.sum(axis=0) @ weights > 0 for mark in marks))
+    def statuses(self) -> StatusArray:
+        """(asked users,): how what each can reach stands."""
+        return standing(*(mark.any(axis=1) for mark in (self.bounded, self.known, self.failed)))
 
     def own(self, threshold: float | None) -> dict[str, FloatArray]:
         """(asked users,) each: what every user can reach; NaN for users without an answer."""
@@ -208,18 +308,6 @@ class _Matrices:
             "availability": np.nansum(self.value, axis=1) / counts,
             "baseline_availability": np.nansum(self.baseline, axis=1) / counts,
         }
-
-    def items(self, log: Interactions) -> pl.DataFrame:
-        """One row an item: its chance of being shown, without and with the user's help."""
-        users = np.count_nonzero(self.known, axis=0)
-        counts = np.where(users > 0, users, np.nan)
-        columns = {
-            "availability": np.nansum(self.value, axis=0) / counts,
-            "baseline_availability": np.nansum(self.baseline, axis=0) / counts,
-            "best": np.where(users > 0, np.nan_to_num(self.value, nan=-np.inf).max(axis=0), np.nan),
-        }
-        means = {name: pl.Series(values).fill_nan(None) for name, values in columns.items()}
-        return item_table(log).with_columns(users=users, **means)
 
 
 def _averages(

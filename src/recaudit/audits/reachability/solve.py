@@ -17,18 +17,22 @@ from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.reachability.pairs import Method, ranks_at
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Interval, Stars
-from recaudit.models.checks import check_device as check_present
 from recaudit.models.response import AffineResponses
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
-from recaudit.ranking import rank_of
+from recaudit.ranking import affine_rank_of, rank_of
 from recaudit.seeding import derive
 from recaudit.solvers import trajectories
 from recaudit.solvers.batches import run_on_cores
 from recaudit.solvers.search import Box
+from recaudit.solvers.softmax.logsumexp import Ragged
 from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
 from recaudit.solvers.trajectories import AscentSettings, DrawSettings, RollOutProblem, TrajectorySolution
 from recaudit.status import Status
+from recaudit.ties import TIE
+
+_SCORES_ON_DEVICE = 1 << 28
+"""How many are compared together on an accelerator."""
 
 
 @final
@@ -42,11 +46,11 @@ class SolveActions(Method):
         """See `Method`."""
         audit, model = self.audit, self.model
         items, candidates, solvable = self.action_pairs(users)
-        response = model.own_responses(users, items)
+        response = model.own_responses(users, items, self.device)
         limited = users if self.actions.changes is not None else users[:0]
         question = Question(
             response.slope,
-            response.intercept.masked_fill(torch.from_numpy(~candidates), -torch.inf),
+            response.intercept.masked_fill(torch.from_numpy(~candidates).to(self.device), -torch.inf),
             torch.from_numpy(solvable),
             self.ratings,
             self.actions.changes,
@@ -57,7 +61,7 @@ class SolveActions(Method):
         )
         answer = best_response(audit.policy, question)
         before, rank = self._baseline_scores(users, items, response), _ranks_after(question, answer)
-        acted = np.repeat(items, solvable.sum(axis=1), axis=0)
+        acted = np.repeat(items, solvable.sum(axis=1), axis=0) if audit.best_actions else items[:0]
         return self.frame(users, candidates, solvable, before, answer, rank, acted)
 
     def _baseline_scores(self, users: IntArray, items: IntArray, response: AffineResponses) -> torch.Tensor:
@@ -65,18 +69,54 @@ class SolveActions(Method):
             return self.model.scores(users)
         given = self.ratings_before(self.model, users, items)
         assert given is not None
-        return torch.einsum("uik,uk->ui", response.slope, aligned(given)) + response.intercept
+        slope, intercept = (part.cpu() for part in response)
+        return torch.einsum("uik,uk->ui", slope, aligned(given)) + intercept
 
 
 def _ranks_after(question: Question, answer: Solution) -> IntArray:
     """(pairs,): the target's rank among the candidates at its own best action."""
-    found, start = [np.zeros(0, dtype=np.int64)], 0
-    for user in range(len(question.slope)):
+    counts = question.targets.sum(dim=1)
+    ends = counts.cumsum(0).tolist()
+    starts = [0, *ends[:-1]]
+    if question.slope.device.type != "cpu":
+        return _ranks_on_device(question, aligned(answer.actions).to(question.device), starts, ends)
+
+    def of_user(user: int) -> IntArray:
+        points = aligned(answer.actions[starts[user] : ends[user]])
         slope, intercept, own = question.of_user(user)
-        points = answer.actions[start : start + len(own)]
-        start += len(own)
-        found.append(ranks_at(partial(torch.addmm, intercept, mat2=slope.T.contiguous()), points, own))
-    return np.concatenate(found)
+        return affine_rank_of(slope, intercept, points, own)
+
+    found = run_on_cores(of_user, counts.nonzero()[:, 0].tolist())
+    return np.concatenate([np.zeros(0, dtype=np.int64), *found])
+
+
+def _ranks_on_device(question: Question, points: torch.Tensor, starts: list[int], ends: list[int]) -> IntArray:
+    """The same where the scores are, some users at a time; ties, which are rare, are left to `rank_of`."""
+    slope, intercept = question.slope, question.intercept
+    owner, item = question.targets.to(slope.device).nonzero().unbind(dim=1)
+    users, items, _ = slope.shape
+    farthest = max(abs(question.ratings.low), abs(question.ratings.high))
+    sizes = intercept.masked_fill(intercept.isinf(), 0.0).abs() + farthest * slope.abs().sum(dim=2)
+    gap = 2 * TIE * sizes.amax(dim=1)[:, None, None]
+    rank, tied = torch.empty_like(item), torch.empty_like(item, dtype=torch.bool)
+    height = max(1, _SCORES_ON_DEVICE // (items * items))
+    for first in range(0, users, height):
+        block = slice(first, min(first + height, users))
+        pairs = slice(starts[block.start], ends[block.stop - 1])
+        if pairs.start == pairs.stop:
+            continue
+        rows = Ragged(owner[pairs] - first, block.stop - first)
+        scores = torch.baddbmm(intercept[block].unsqueeze(1), rows.pad(points[pairs]), slope[block].mT)
+        own = scores.gather(2, rows.pad(item[pairs]).unsqueeze(2))
+        above = (scores > own + gap[block]).sum(dim=2) + 1
+        rank[pairs], tied[pairs] = rows.unpad(above), rows.unpad((scores >= own - gap[block]).sum(dim=2) > above)
+    found = rank.cpu().numpy()
+    for pair in tied.nonzero()[:, 0].tolist():
+        at = intercept[owner[pair]] + slope[owner[pair]] @ points[pair]
+        among = torch.isfinite(at).nonzero()[:, 0]
+        place = torch.searchsorted(among, item[pair : pair + 1])
+        found[pair] = rank_of(at[among].cpu()[None], place.cpu())[0]
+    return found
 
 
 @final
@@ -97,7 +137,7 @@ class Question:
     def of_user(self, user: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Slope (candidates, actions) and intercept (candidates,) of a user's candidates, and the targets' places."""
         candidates = torch.isfinite(self.intercept[user]).nonzero()[:, 0]
-        places = torch.searchsorted(candidates, self.targets[user].nonzero()[:, 0])
+        places = torch.searchsorted(candidates, self.targets[user].nonzero()[:, 0].to(candidates.device))
         return self.slope[user, candidates], self.intercept[user, candidates], places
 
 
@@ -135,21 +175,14 @@ def best_response(policy: Policy, question: Question) -> Solution:
     )
 
 
-def check_device(device: str, policy: Policy, actions: object, slate: int, exact: bool) -> None:
-    """Refuse a device that this machine has not, or that would stand idle; `exact`: whether `best_response` answers."""
-    try:
-        kind = torch.device(device).type
-    except (RuntimeError, TypeError):
-        raise InputError("device", received=device, expected="'cpu', 'cuda' or 'cuda:0', ...") from None
-    if kind == "cpu":
-        return
-    if not (exact and slate == 1 and isinstance(policy, Softmax)):
-        raise NotSupportedError(
-            f"device={device!r} is used by the exact solver of Softmax, for Interval or Stars ratings and one "
-            f"recommended item. {policy!r} with {actions!r} and slate={slate} is worked out on the CPU: leave device "
-            "out."
-        )
-    check_present(device)
+def idle_device(policy: Policy, actions: object, slate: int, exact: bool) -> str:
+    """Why a device would stand idle, empty where it is used; `exact`: whether `best_response` answers."""
+    if exact and slate == 1 and isinstance(policy, Softmax):
+        return ""
+    return (
+        "is used by the exact solver of Softmax, for Interval or Stars ratings and one recommended item. "
+        f"{policy!r} with {actions!r} and slate={slate} is worked out on the CPU"
+    )
 
 
 def _user_by_user(
@@ -165,7 +198,7 @@ def _user_by_user(
 
 def _softmax_stars(beta: float, question: Question, user: int) -> Solution:
     assert isinstance(question.ratings, Stars)
-    slope, intercept, targets = question.of_user(user)
+    slope, intercept, targets = (part.cpu() for part in question.of_user(user))
     values = question.ratings.values
     # A rating that moves no score (fills up for a user with fewer actions) would only multiply the choices.
     moving = (slope != 0).any(dim=0).numpy()
@@ -227,8 +260,6 @@ class SolveFuture(Method):
     sequence leads to the value: neither items nor a rank are reported.
     """
 
-    max_sequences: int = 2000  # of items, followed at each step; what is left out makes an answer bounded
-    max_star_sequences: int = 10_000  # that are tried, where ratings are stars
     ascent: AscentSettings = field(default_factory=AscentSettings)  # its seed follows from `rng`
     sampling: DrawSettings = field(default_factory=DrawSettings)  # how much is computed in full where items are drawn
 
@@ -290,19 +321,20 @@ class SolveFuture(Method):
         problem = RollOutProblem(start, shown, candidates, targets, k, ratings.low, ratings.high)
         ascent = replace(self.ascent, rng=derive(self.rng, "future", self.log.user_ids[user]))
         if not self._follows_top:
-            follows = self.future.follows
+            follows, sampling = self.future.follows, replace(self.sampling, max_sequences=audit.sequences)
             if k == 1 and isinstance(policy, Softmax) and audit.solver == "exact":
-                return trajectories.maximize_one_draw(problem, follows, policy.beta, audit.tolerance, self.sampling)
-            return trajectories.ascend_after_draws(problem, follows, policy, ascent, self.sampling)
+                return trajectories.maximize_one_draw(problem, follows, policy.beta, audit.tolerance, sampling)
+            return trajectories.ascend_after_draws(problem, follows, policy, ascent, sampling)
         if isinstance(ratings, Stars):
-            values, most = ratings.values, self.max_star_sequences
-            return trajectories.maximize_after_stars(problem, policy, values, audit.tolerance, max_sequences=most)
+            return trajectories.maximize_after_stars(
+                problem, policy, ratings.values, audit.tolerance, sequences=audit.sequences
+            )
         if audit.solver == "gradient":
             return trajectories.ascend_after_top1(problem, policy, ascent)
         if isinstance(policy, Softmax):
-            return trajectories.maximize_after_top1(problem, policy.beta, audit.tolerance, max_cells=self.max_sequences)
+            return trajectories.maximize_after_top1(problem, policy.beta, audit.tolerance, sequences=audit.sequences)
         epsilon = policy.epsilon if isinstance(policy, EpsilonGreedy) else 0.0
-        return trajectories.reach_top_after_top1(problem, epsilon, max_cells=self.max_sequences)
+        return trajectories.reach_top_after_top1(problem, epsilon, sequences=audit.sequences)
 
 
 def _ranks_after_rollouts(

@@ -18,12 +18,10 @@ from recaudit.errors import NotSupportedError
 from recaudit.models.base import FittedModel, check_own_edits
 from recaudit.models.checks import check_actions
 from recaudit.models.factor.model import FactorVectors, FoldInModel
-from recaudit.models.given.black_box import LOWEST_LOG, History
+from recaudit.models.given.black_box import LOWEST_LOG, NO_SCORE, History
 from recaudit.models.response import AffineResponse, DifferentiableResponse, Response
 from recaudit.models.updates import AlsSolve, RatedVector, UpdateRule
 
-NO_SCORE = 2 * LOWEST_LOG
-"""What is added to the score of an item that has none: whatever else is added, it stays below `LOWEST_LOG`."""
 _STEP = 1024.0
 """By how much a rating is moved to see what it does: far more than single precision hides."""
 _NONE: IntArray = np.empty(0, dtype=np.int64)

@@ -14,6 +14,7 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.checks import check_data
+from recaudit.models.products import ScoreVectors
 from recaudit.seeding import derive, uniforms
 
 
@@ -57,6 +58,11 @@ class PopularityModel(FittedModel):
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): the same row for every user."""
         return torch.from_numpy(np.tile(self.item_scores, (len(users), 1)))
+
+    def score_vectors(self) -> ScoreVectors:
+        """See `FittedModel`; offsets alone."""
+        users, items = np.empty((self.data.n_users, 0)), np.empty((self.data.n_items, 0))
+        return ScoreVectors(users, items, np.zeros(len(users)), self.item_scores)
 
 
 @final

@@ -271,7 +271,7 @@ def pretrain(start: FactorPair, data: Interactions, descent: Descent) -> FactorP
         for matrix in (data.csr, data.csc)
     )
     speed_P, speed_Q = np.zeros_like(P), np.zeros_like(Q)
-    for _ in range(descent.passes):
+    for _ in track(range(descent.passes), "LLORMA, global", descent.passes):
         _push_vectors(*by_user, P, Q, speed_P, descent)
         _push_vectors(*by_item, Q, P, speed_Q, descent)
     return FactorPair(P, Q)
@@ -283,7 +283,7 @@ def pretrain_dense(start: FactorPair, data: Interactions, descent: Descent, *, d
     R, given = torch.zeros(2, len(P), len(Q), device=device)
     R[users, items], given[users, items] = values, torch.ones_like(values)
     speed_P, speed_Q = torch.zeros_like(P), torch.zeros_like(Q)
-    for _ in range(descent.passes):
+    for _ in track(range(descent.passes), "LLORMA, global", descent.passes):
         errors = (P @ Q.T) * given - R
         speed_P = _MOMENTUM * speed_P + 2 * errors @ Q + 2 * descent.regularization * P
         P = P - descent.rate * speed_P

@@ -10,13 +10,14 @@ import torch
 from pydantic import InstanceOf
 from torch import Tensor
 
-from recaudit.arithmetic import product
+from recaudit.arithmetic import aligned, product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.models.base import FittedModel, Recommender, check_own_edits, makers
 from recaudit.models.checks import check_action_rows, check_actions, check_own_model
 from recaudit.models.factor.least_squares import solve_items
+from recaudit.models.products import ScoreVectors
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
 from recaudit.models.rollouts import AlsRollOut, Ridge, RollOut, SgdRollOut, UserVector
 from recaudit.models.rows import SparseRows
@@ -69,6 +70,13 @@ class FactorVectors(FittedModel):
         level = torch.from_numpy(self.mean + self.user_bias[users])
         return products + level[:, None] + torch.from_numpy(self.item_bias)
 
+    def score_vectors(self) -> ScoreVectors | None:
+        """See `FittedModel`; None for a kind of model that scores in a way of its own, or does not show every item."""
+        own, kind = FactorVectors, type(self)
+        if kind.scores is not own.scores or kind.may_show is not own.may_show:
+            return None
+        return ScoreVectors(self.user_factors, self.item_factors, self.mean + self.user_bias, self.item_bias)
+
     def pair_scores(self, users: IntArray, items: IntArray) -> FloatArray:
         """See `FittedModel`; pair by pair, without everybody's scores of everything."""
         out = self.mean + self.user_bias[users] + self.item_bias[items]
@@ -113,11 +121,13 @@ class FoldInModel(FactorVectors):
         block = self.own_responses(np.array([viewer]), items[None, :])
         return AffineResponse(items, block.slope[0], block.intercept[0])
 
-    def own_responses(self, users: IntArray, items: IntArray) -> AffineResponses:
+    def own_responses(self, users: IntArray, items: IntArray, device: str = "cpu") -> AffineResponses:
         """One product with the item vectors for the whole block: `s = Q (M a + m) + g + mu + f_u`."""
-        return self._own_responses(users, items, self.update)
+        return self._own_responses(users, items, self.update, device)
 
-    def _own_responses(self, users: IntArray, items: IntArray, update: UpdateRule) -> AffineResponses:
+    def _own_responses(
+        self, users: IntArray, items: IntArray, update: UpdateRule, device: str = "cpu"
+    ) -> AffineResponses:
         items = check_action_rows(items, self.data.n_items)
         actions, factors = items.shape[1], self.item_factors.shape[1]
         moved = np.zeros((len(users), actions + 1, factors))
@@ -142,12 +152,12 @@ class FoldInModel(FactorVectors):
             moved[row, -1], moved[row, acted] = level[:factors], matrix[:factors].T
             if len(level) > factors:
                 bias[row, -1], bias[row, acted] = level[-1], matrix[-1]
-        vectors = moved.reshape(-1, factors)
-        scores = product(vectors, self.item_factors).reshape(len(users), actions + 1, -1)
+        vectors, others = (aligned(part).to(device) for part in (moved.reshape(-1, factors), self.item_factors))
+        scores = product(vectors, others).reshape(len(users), actions + 1, -1)
         slope, level_of = scores[:, :-1].transpose(1, 2), torch.from_numpy(self.mean + bias[:, -1])[:, None]
         if bias[:, :-1].any():
-            slope = slope + torch.from_numpy(bias[:, None, :-1])
-        return AffineResponses(slope, scores[:, -1] + (level_of + torch.from_numpy(self.item_bias)))
+            slope = slope + torch.from_numpy(bias[:, None, :-1]).to(device)
+        return AffineResponses(slope, scores[:, -1] + (level_of + torch.from_numpy(self.item_bias)).to(device))
 
     def respond_in_turn(self, user: int, items: IntArray) -> AffineResponse:
         """See `FittedModel`; gradient steps are taken from where the step before led."""

@@ -24,6 +24,8 @@ from recaudit.models.response import OpaqueResponse, Response
 
 LOWEST_LOG = float(np.log(1e-300))
 """The logarithm that stands for a probability of 0: scores must be finite."""
+NO_SCORE = 2 * LOWEST_LOG
+"""The score of an item that has none, or what is added to it: whatever else is added, it stays below `LOWEST_LOG`."""
 REPEATS = 20
 """How many lists of a random system are an answer, where nothing else is said."""
 _PROBED = 3

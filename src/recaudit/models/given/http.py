@@ -140,7 +140,7 @@ class Http(Recommender):
             model = from_system(data, probabilities=system, retries=0)
         else:
             model = from_system(data, scores=system, predicts_ratings=self.predicts_ratings, retries=0)
-        return model if self.users is None else replace(model, audited_users=_drawn(self.users, data, rng))
+        return model if self.users in (None, "all") else replace(model, audited_users=_drawn(self.users, data, rng))
 
 
 def from_http(url: str, data: Interactions, *, rng: int = 0, **settings: Any) -> BlackBox:
@@ -196,6 +196,9 @@ class _Seen:
 @dataclass(frozen=True, eq=False)
 class HttpSystem:
     """Asks the service, or the cache; threads may share it, and workers have one each."""
+
+    one_machine: ClassVar[bool] = True
+    """Budget, rate and places are counted in a folder of this machine, which no other shares: engines ask from here."""
 
     service: Http
     data: Interactions = field(repr=False)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple, final
 
 import numpy as np
@@ -15,26 +13,21 @@ from pydantic import Field
 from scipy import sparse
 from torch import Tensor
 
-from recaudit.arithmetic import one_thread
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
-from recaudit.errors import InputError
 from recaudit.machine import check_memory
 from recaudit.models.base import FittedModel, Recommender, check_own_edits
 from recaudit.models.baseline.popularity import item_means
 from recaudit.models.checks import check_actions, check_data
-from recaudit.models.neighbour.similarity import gram, products
+from recaudit.models.given.black_box import NO_SCORE
+from recaudit.models.linear.weights import HeldWeights, SomeWeights, UserKernel, inverted
+from recaudit.models.neighbour.similarity import gram
 from recaudit.models.response import AffineResponse, Response
-from recaudit.models.rows import SparseRows
+from recaudit.specification import Count
 
 Center = Literal["none", "item"]
-
-_ONE_THREAD = 4096
-"""Up to so many rows one thread inverts: a second or two at most, and the same numbers on any machine of a kind."""
-_TILE = 64
-"""Columns that are worked on together, so that they stay in the cache from row to row."""
 
 
 @final
@@ -46,89 +39,45 @@ class EASE(Recommender):
     users and items squared in memory; items squared for the weights.
     """
 
+    grows_with = "items"
+
     regularization: float = Field(default=5000.0, gt=0, allow_inf_nan=False)
     """The weight of the squared weights: it grows with the squared ratings. About 5000 suits stars uncentred,
     a tenth of it stars centred, or a log without ratings, where every entry is 1."""
     center: Center = "none"
     """"none": X holds the ratings, 0 where there is none, and scores only rank. "item": X holds ratings minus
     the item's mean, which is added again to the scores, and scores predict ratings."""
+    items: Count | None = None
+    """How many items have weights, those with the most ratings (of equals the first): the others have no score, are
+    never shown, and ratings of them count for nothing. All where nothing is said; for catalogues whose square does not
+    fit in memory."""
+
+    def memory(self, data: Interactions) -> int:
+        """Three matrices of the users or the items, whichever are fewer."""
+        return 8 * 3 * min(data.n_users, data.n_items) ** 2
 
     def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
         """Invert one matrix. Nothing is drawn: `rng` has no effect."""
         check_data(data)
-        check_square(min(data.n_users, data.n_items), 3, "EASE")
+        some = None
+        if self.items is not None and self.items < data.n_items:
+            some = np.sort(np.argsort(-data.item_counts, kind="stable")[: self.items])
+        count = data.n_items if some is None else len(some)
+        remedy = f"Leave out items with few ratings (items = {count // 2}, for instance), or take a factor model."
+        check_square(min(data.n_users, count), 1, "EASE", remedy)  # the inverse takes the place of what it is made of
         offset = item_offset(data, self.center)
         X = centred(data.csr, offset)
-        held: HeldWeights | UserKernel
-        if data.n_users < data.n_items:
+        X = X if some is None else X[:, some]
+        held: HeldWeights | UserKernel | SomeWeights
+        if data.n_users < count:
             held = UserKernel.of(X, self.regularization)
         else:
-            inverse = _inverted(gram(X), self.regularization)
-            weights = (inverse / -inverse.diagonal()).contiguous()
+            weights = inverted(gram(X), self.regularization)
+            weights.div_(-weights.diagonal().clone())
             held = HeldWeights(weights.fill_diagonal_(0.0).numpy())
+        if some is not None:
+            held = SomeWeights(held, some, data.n_items)
         return LinearModel(data, held, offset, predicts_ratings=self.center == "item")
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class HeldWeights:
-    """Weights held as they are."""
-
-    dense: FloatArray
-    """(items, items): W."""
-
-    def scores(self, users: IntArray, histories: sparse.csr_array, offset: FloatArray) -> FloatArray:
-        """(len(users), items): `offset + histories W`."""
-        return _products(SparseRows.of(histories), self.dense, offset)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class UserKernel:
-    """The weights of EASE, held as K: where there are fewer users than items, their matrix is the smaller one.
-
-    With `P = (X^T X + lambda I)^-1` (items, items) the weights are `W = I - P D`, D the diagonal matrix of `1 / P_jj`:
-    zero on the diagonal, `-P_ij / P_jj` off it. With `K = (X X^T + lambda I)^-1` (users, users):
-
-    - `X P = K X`, for `X (X^T X + lambda I) = (X X^T + lambda I) X`;
-    - `lambda P = I - X^T K X`, so that `lambda P_jj = 1 - h_j` with `h_j = x_j^T K x_j`, x_j the ratings of item j;
-    - `X W = X - lambda K X / (1 - h)`, column by column, and `W_ij = (X^T K X)_ij / (1 - h_j)` off the diagonal.
-
-    So fitting inverts K alone, scores need the rows of K of those who are scored, and W is made when it is asked for.
-    """
-
-    by_item: SparseRows
-    """(items, users): the columns x_j of X."""
-    inverse: FloatArray
-    """(users, users): K."""
-    unexplained: FloatArray
-    """(items,): `1 - h_j`."""
-    regularization: float
-    """lambda."""
-
-    @classmethod
-    def of(cls, X: sparse.csr_array, regularization: float) -> UserKernel:
-        """Invert `X X^T + regularization I` of a sparse X (users, items)."""
-        by_item = SparseRows.of(X.tocsc())
-        inverse = _inverted(products(SparseRows.of(X), by_item), regularization).numpy()
-        explained, squares = _explained(by_item, inverse)
-        # 1 - h_j is least where no other item has anything to do with j: rounding must not take it below.
-        unexplained = np.maximum(1 - explained, regularization / (regularization + squares))
-        return cls(by_item, inverse, unexplained, regularization)
-
-    def scores(self, users: IntArray, histories: sparse.csr_array, offset: FloatArray) -> FloatArray:
-        """(len(users), items): `offset + X W` for the rows `histories` of X, which are those of `users`."""
-        columns = np.ascontiguousarray(self.inverse[:, users])
-        common = _products(self.by_item, columns, np.zeros(len(users))).T
-        return offset + (histories.toarray() - common * (self.regularization / self.unexplained))
-
-    @cached_property
-    def dense(self) -> FloatArray:
-        """(items, items): W."""
-        common = np.ascontiguousarray(_products(self.by_item, self.inverse, np.zeros(len(self.inverse))).T)
-        weights: FloatArray = _products(self.by_item, common, np.zeros(len(self.unexplained))) / self.unexplained
-        np.fill_diagonal(weights, 0.0)
-        return weights
 
 
 @final
@@ -137,7 +86,7 @@ class LinearModel(FittedModel):
     """`s_u = offset + (r_u - offset) W`, the bracket over the items that u has rated, 0 elsewhere."""
 
     data: Interactions
-    held: HeldWeights | UserKernel
+    held: HeldWeights | UserKernel | SomeWeights
     """The weights, or what they are made of."""
     offset: FloatArray
     """(items,): the mean that is taken off each rating and added to each score; zeros where not centred."""
@@ -160,6 +109,12 @@ class LinearModel(FittedModel):
         histories = centred(self.data.csr[users], self.offset)
         return torch.from_numpy(self.held.scores(users, histories, self.offset))
 
+    def may_show(self, scores: Tensor) -> Tensor:
+        """See `FittedModel`: items that have weights."""
+        if not isinstance(self.held, SomeWeights):
+            return super().may_show(scores)
+        return torch.from_numpy(~self.held.unscored).expand(scores.shape)
+
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
         """The user's scores as a function of their own ratings of `items`, the weights held.
 
@@ -171,9 +126,11 @@ class LinearModel(FittedModel):
         check_own_edits(self, viewer, editor, why)
         seen, ratings = self.data.history(viewer)
         kept = ~np.isin(seen, items)
-        slope = self.weights[items].T
-        immutable = (ratings - self.offset[seen])[kept] @ self.weights[seen[kept]]
+        slope = self.held.rows(items).T
+        immutable = self.held.weighted((ratings - self.offset[seen])[kept], seen[kept])
         intercept = self.offset + immutable - slope @ self.offset[items]
+        if isinstance(self.held, SomeWeights):
+            intercept[self.held.unscored] = NO_SCORE
         return AffineResponse(items, torch.from_numpy(slope.copy()), torch.from_numpy(intercept))
 
 
@@ -188,69 +145,16 @@ def centred(ratings: sparse.csr_array, offset: FloatArray) -> sparse.csr_array:
     return sparse.csr_array((values, ratings.indices, ratings.indptr), shape=ratings.shape)
 
 
-def check_square(size: int, matrices: int, name: str) -> None:
+_FEWER = "Leave out items with few ratings, or take a factor model, which holds no such matrix."
+
+
+def check_square(size: int, matrices: int, name: str, remedy: str = _FEWER) -> None:
     """That so many matrices (size, size) have room at a time."""
     check_memory(
         8 * matrices * size**2,
-        f"{name}, with {matrices} matrices of {size:,} by {size:,} at a time,",
-        "Leave out items with few ratings, or take a factor model, which holds no such matrix.",
+        f"{name}, with {matrices} {'matrix' if matrices == 1 else 'matrices'} of {size:,} by {size:,} at a time,",
+        remedy,
     )
-
-
-def _inverted(gram: FloatArray, regularization: float) -> Tensor:
-    """(n, n): the inverse of `gram + regularization I`, by Cholesky; `gram` (n, n) is used up.
-
-    LAPACK sums in another order on two threads than on one. Small matrices are therefore left to one thread, which also
-    spends least; for large ones the last digits may depend on how many there are.
-    """
-    matrix = torch.from_numpy(gram)
-    matrix.diagonal().add_(regularization)
-    with one_thread() if len(matrix) <= _ONE_THREAD else nullcontext():
-        try:
-            return torch.cholesky_inverse(torch.linalg.cholesky(matrix))
-        except torch.linalg.LinAlgError:  # type: ignore[attr-defined]  # it is public, but not listed
-            raise InputError(
-                "regularization",
-                received="a penalty that rounding loses beside these ratings",
-                expected="one that makes their equations solvable",
-                remedy="Make it larger, or the ratings smaller.",
-            ) from None
-
-
-@parallel_njit()
-def _explained(by_item: SparseRows, inverse: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(items,) each: `h_j = x_j^T K x_j`, the lower triangle of K counted twice, and `x_j^T x_j`."""
-    count = len(by_item.indptr) - 1
-    explained, squares = np.empty(count), np.empty(count)
-    for item in prange(count):
-        start, end = by_item.indptr[item], by_item.indptr[item + 1]
-        total, square = 0.0, 0.0
-        for entry in range(start, end):
-            x, row = by_item.values[entry], inverse[by_item.indices[entry]]
-            below = 0.0
-            for other in range(start, entry):
-                below += row[by_item.indices[other]] * by_item.values[other]
-            total += x * (2 * below + x * row[by_item.indices[entry]])
-            square += x * x
-        explained[item], squares[item] = total, square
-    return explained, squares
-
-
-@parallel_njit()
-def _products(rows: SparseRows, dense: FloatArray, offset: FloatArray) -> FloatArray:
-    """(rows, columns): `offset + rows @ dense` for `dense` (n, columns), each entry summed in the order of its row."""
-    count = len(offset)
-    out = np.empty((len(rows.indptr) - 1, count))
-    for tile in prange(-(-count // _TILE)):
-        start, end = tile * _TILE, min((tile + 1) * _TILE, count)
-        for row in range(len(out)):
-            sums = out[row, start:end]
-            sums[:] = offset[start:end]
-            for entry in range(rows.indptr[row], rows.indptr[row + 1]):
-                value, added = rows.values[entry], dense[rows.indices[entry], start:end]
-                for column in range(end - start):
-                    sums[column] += value * added[column]
-    return out
 
 
 _BLOCK = 128
@@ -266,6 +170,8 @@ class SLIM(Recommender):
     Ning and Karypis (2011); coordinate descent, one item at a time. Items squared in memory.
     """
 
+    grows_with = "items"
+
     l1: float = Field(default=10.0, ge=0, allow_inf_nan=False)
     """The weight of the absolute weights: higher, fewer weights differ from 0."""
     l2: float = Field(default=100.0, ge=0, allow_inf_nan=False)
@@ -278,6 +184,10 @@ class SLIM(Recommender):
     """Most rounds over the coordinates of one item; a warning says how many items would have needed more."""
     tolerance: float = Field(default=1e-4, gt=0, allow_inf_nan=False)
     """Where to stop: no weight, moved alone, would move by more than this."""
+
+    def memory(self, data: Interactions) -> int:
+        """Two matrices of the items."""
+        return 8 * 2 * data.n_items**2
 
     def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
         """Solve a lasso for each item. Nothing is drawn: `rng` has no effect."""

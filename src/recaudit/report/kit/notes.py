@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from recaudit.audits.result import fidelity_words
+from recaudit.audits.samples import drawn_words
 from recaudit.report.evidence import Evidence
 from recaudit.report.kit.numbers import count, plural
 
@@ -25,7 +26,8 @@ def notes(evidence: Evidence, audit: str) -> list[Note]:
     rules = [Note(f"How {model} takes in ratings: {_rule(own)}") for model, own in facts.items() if "rule" in own]
     asked = [note for model, own in facts.items() for note in _questions(model, own)]
     seen = _seen_before(evidence, facts) if audit == "accuracy" else []
-    return [*seen, *_spread(facts), *rules, *asked]
+    drawn = dict.fromkeys(drawn_words(own["drawn"]) for own in facts.values() if "drawn" in own)
+    return [*seen, *map(Note, drawn), *_spread(facts), *rules, *asked]
 
 
 def basis(evidence: Evidence, audit: str, model: str) -> str:

@@ -13,6 +13,7 @@ import polars as pl
 from recaudit.arguments import checked
 from recaudit.audits.audit import Audit
 from recaudit.engines import Engine, Serial
+from recaudit.engines.base import check_written
 from recaudit.errors import InputError
 from recaudit.folders import Folder, Kind, Manifest, claimed
 from recaudit.models.base import Recommender
@@ -161,6 +162,9 @@ def run_loops(
     with kept(root, kind, settings[""] if alone else settings, inside, nested=nested):
         records = (engine or Serial()).map(partial(run_trial, loops, folders), pieces, "trials")
         found = dict(zip(pieces, records, strict=True))
+        if root is not None:
+            for folder in inside:
+                check_written(root / folder)
 
     def simulation(name: str) -> Simulation:
         steps, audits = (pl.concat([found[name, trial][table] for trial in range(trials)]) for table in (0, 1))

@@ -22,11 +22,21 @@ MEASURES = {
     "rmse": "Root mean squared error of the scores of what was taken, against the ratings given; scores that predict "
     "ratings are cut to the scale, others count as they are.",
     "population_rmse": "The same over every pair of users and items, against the ratings without noise: how well the "
-    "recommender knows people, not only what it shows them.",
+    "recommender knows people, not only what it shows them. Of a population of more than 2^30 pairs a sample of users "
+    "with so many is measured, drawn anew each time.",
     "distinct_items": "How many different items were shown at the step.",
     "gini": "How unequally all that was shown so far is spread over the items: 0 evenly, towards 1 all on one.",
     "drift": "How far tastes have moved since the beginning: root mean square over all pairs, in rating points.",
 }
+
+
+MOST_PAIRS = 2**30
+"""Of how many pairs at most the population's error is made."""
+
+
+def measured_users(users: int, items: int) -> int:
+    """How many of so many users the population's error stands on."""
+    return min(users, max(1, MOST_PAIRS // items))
 
 
 @final
@@ -106,6 +116,9 @@ class Simulation:
         lines = [f"simulation ({head}), {self.trials} trials, {self.steps['step'].n_unique():,} steps"]
         for measure, *estimate, _ in self.overall().drop_nulls("value").iter_rows():
             lines.append(f"  {measure.ljust(16)} {written(*estimate, digits=4)}")
+        users, items = (self.settings["scenario"]["environment"][name] for name in ("users", "items"))
+        if measured_users(users, items) < users:
+            lines.append(f"  population_rmse is of {measured_users(users, items):,} users drawn from {users:,}.")
         return "\n".join(lines)
 
     __repr__ = summary

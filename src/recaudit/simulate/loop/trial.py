@@ -20,17 +20,17 @@ from recaudit.audits.lists.exposure import gini
 from recaudit.data.growth import grown
 from recaudit.data.interactions import Interactions
 from recaudit.engines import track
-from recaudit.engines.base import BLOCK
+from recaudit.engines.base import blocks
 from recaudit.errors import NotSupportedError
-from recaudit.machine import check_memory
 from recaudit.metrics.tables import SUMMARY_SCHEMA
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import ListPolicy, ShowingPolicy, Top1
 from recaudit.registry import AUDITS, SIMULATED_MODELS
-from recaudit.seeding import derive
-from recaudit.simulate.loop.simulation import MEASURES
+from recaudit.seeding import derive, generator
+from recaudit.simulate.loop.room import SCORED, check_room
+from recaudit.simulate.loop.simulation import MEASURES, measured_users
 from recaudit.simulate.loop.trial_folder import SLATE_SCHEMA, TrialFolder, trial_name
-from recaudit.simulate.worlds.environment import Environment, Population
+from recaudit.simulate.worlds.environment import Population
 from recaudit.simulate.worlds.scenarios import Oracle, Scenario
 from recaudit.specification import OneOf, Specification, as_data
 from recaudit.status import Status
@@ -49,6 +49,9 @@ SAVE_SECONDS = 30.0
 """How much work a kill may cost."""
 MOST_ROWS = 2_000_000
 """How many rows of what was shown wait in memory."""
+
+Ratings = tuple[IntArray, IntArray, FloatArray, IntArray]
+"""Users, items, ratings and times (n,) that a log grows by."""
 
 
 def _in_loop(audit: Audit) -> Audit:
@@ -96,15 +99,6 @@ class Loop(Specification):
         return self.warm and own and not isinstance(self.recommender, Oracle)
 
 
-def check_room(environment: Environment) -> None:
-    """That a trial can remember who was shown what."""
-    check_memory(
-        environment.users * environment.items,
-        f"Who was shown what, of {environment.users:,} users and {environment.items:,} items,",
-        "Make the environment smaller, or run fewer trials at a time.",
-    )
-
-
 def run_trial(
     loops: Mapping[str, Loop], folders: Mapping[str, Path | None], piece: tuple[str, int]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -123,7 +117,7 @@ class _Trial:
     def __init__(self, loop: Loop, number: int, folder: TrialFolder | None) -> None:
         self.loop, self.number, self.folder = loop, number, folder
         environment = loop.scenario.environment
-        check_room(environment)
+        check_room(loop.scenario)
         initial, self.seed = loop.seeds(number)
         self.env = loop.scenario.make(initial)
         self.observation: dict[str, Any] = self.env.reset(seed=self.seed)[0]
@@ -131,7 +125,7 @@ class _Trial:
         self.exposure = np.zeros(environment.items)
         self.model: FittedModel | None = None
         self.step = 0
-        self.pending: list[pl.DataFrame] = []  # since the log last grew
+        self.pending: list[Ratings] = []  # since the log last grew
         self.unsaved: list[pl.DataFrame] = []
         self.steps: list[dict[str, Any]] = []
         self.audits: list[dict[str, Any]] = []
@@ -186,19 +180,19 @@ class _Trial:
         scored = loop.scenario.environment.choice.uses_scores
         self.observation = env.step({"items": slate[0], "scores": slate[1]} if scored else slate[0])[0]
         row, place = np.nonzero(slate[0] >= 0)
-        ratings = np.where(self.observation["rated"], self.observation["ratings"], np.nan)
+        rated = self.observation["rated"].astype(bool)
+        ratings = np.where(rated, self.observation["ratings"], np.nan)
         item, score, *others = (values[row, place] for values in (*slate, ratings, env.expected))
         columns = (np.full(len(row), step), users[row], item, place, score, *others)
-        shown = pl.DataFrame(dict(zip(SLATE_SCHEMA, columns, strict=True)), SLATE_SCHEMA)
-        shown = shown.with_columns(pl.col("rating").fill_nan(None))
         self.exposure += np.bincount(item, minlength=len(self.exposure))
-        if loop.retrain:
-            self.pending.append(shown)
         if self.folder:
-            self.unsaved.append(shown)
-        taken = shown.drop_nulls("rating")
-        given = taken["rating"].to_numpy()
-        errors = predictions(model, taken["score"].to_numpy()) - given
+            shown = pl.DataFrame(dict(zip(SLATE_SCHEMA, columns, strict=True)), SLATE_SCHEMA)
+            self.unsaved.append(shown.with_columns(pl.col("rating").fill_nan(None)))
+        taken = rated[row, place]
+        given = ratings[row, place][taken]
+        if loop.retrain:
+            self.pending.append((users[row][taken], item[taken], given, np.full(len(given), step + 1)))
+        errors = predictions(model, score[taken]) - given
         self.steps.append(
             {
                 "trial": self.number,
@@ -207,7 +201,7 @@ class _Trial:
                 "mean_rating": float(given.mean()) if len(given) else None,
                 "rmse": float(np.sqrt((errors**2).mean())) if len(given) else None,
                 "population_rmse": measured,
-                "distinct_items": shown["item"].n_unique(),
+                "distinct_items": len(np.unique(item)),
                 "gini": float(gini(self.exposure[None, :])[0]) if self.exposure.any() else None,
                 "drift": env.population.drift(),
             }
@@ -222,7 +216,12 @@ class _Trial:
                 self.audits += [{"trial": self.number, "step": step, "audit": name, **row} for row in rows]
         if not loop.is_due(step, loop.population_every):
             return None
-        return population_rmse(model, self.env.population, loop.scenario.environment.present_users(step))
+        environment = loop.scenario.environment
+        users: IntArray = np.arange(environment.present_users(step))
+        count = measured_users(len(users), environment.items)
+        if count < len(users):
+            users = np.sort(generator(self.seed, "measured", step).choice(users, count, replace=False))
+        return population_rmse(model, self.env.population, users)
 
     def _resume(self) -> None:
         if self.folder is None or not self.folder.step:
@@ -233,7 +232,7 @@ class _Trial:
             self.observation = self.env.restore(self.folder.state())
             for part in self.folder.slates():
                 self.exposure += np.bincount(part["item"].to_numpy(), minlength=len(self.exposure))
-                self.log = _with_ratings(self.log, [part])
+                self.log = _with_ratings(self.log, [_ratings_in(part)])
             if self.loop.continues:
                 self._restore_model(self.folder)
 
@@ -254,7 +253,7 @@ class _Trial:
         """The log as it was when the model was last fitted."""
         log = self.env.log
         for part in self.folder.slates() if self.folder else ():
-            log = _with_ratings(log, [part.filter(pl.col("step") < step)])
+            log = _with_ratings(log, [_ratings_in(part.filter(pl.col("step") < step))])
         return log
 
 
@@ -270,12 +269,14 @@ def observe(audit: Audit, model: FittedModel, rng: int) -> list[dict[str, Any]]:
     return [row if row["value"] is None or isfinite(row["value"]) else row | failed for row in rows]
 
 
-def _with_ratings(log: Interactions, parts: list[pl.DataFrame]) -> Interactions:
-    if not parts:
-        return log
-    taken = pl.concat(parts).drop_nulls("rating")
+def _ratings_in(shown: pl.DataFrame) -> Ratings:
+    taken = shown.drop_nulls("rating")
     users, items, ratings, steps = (taken[name].to_numpy() for name in ("user", "item", "rating", "step"))
-    return grown(log, users, items, ratings, steps + 1)
+    return users, items, ratings, steps + 1
+
+
+def _with_ratings(log: Interactions, parts: list[Ratings]) -> Interactions:
+    return grown(log, *map(np.concatenate, zip(*parts, strict=True))) if parts else log
 
 
 def slates(
@@ -286,12 +287,20 @@ def slates(
     (users, n) each: items, -1 where nothing is left to show; scores; and the probability of each item at its place,
     given the places before it. Both are 0 where nothing is shown.
     """
-    scores, mask = model.scores(users), torch.from_numpy(allowed)
-    items = policy.lister(model.data)(scores, mask, users, n, rng)
-    propensities = policy.propensities(scores, mask, items)
-    shown = items >= 0
-    values = np.take_along_axis(scores.numpy(), np.maximum(items, 0), axis=1)
-    return items, np.where(shown, values, 0.0), np.where(shown, propensities, 0.0)
+    lists = policy.lister(model.data)
+
+    def some(rows: slice) -> tuple[IntArray, FloatArray, FloatArray]:
+        scores, mask = model.scores(users[rows]), torch.from_numpy(allowed[rows])
+        items = lists(scores, mask, users[rows], n, rng)
+        propensities = policy.propensities(scores, mask, items)
+        shown = items >= 0
+        values = np.take_along_axis(scores.numpy(), np.maximum(items, 0), axis=1)
+        return items, np.where(shown, values, 0.0), np.where(shown, propensities, 0.0)
+
+    block = max(1, SCORED // allowed.shape[1])
+    found = [some(slice(start, start + block)) for start in range(0, len(users), block)]
+    items, scores, propensities = map(np.concatenate, zip(*found, strict=True))
+    return items, scores, propensities
 
 
 def predictions(model: FittedModel, scores: FloatArray) -> FloatArray:
@@ -299,11 +308,11 @@ def predictions(model: FittedModel, scores: FloatArray) -> FloatArray:
     return np.clip(scores, *model.data.scale) if model.predicts_ratings else scores
 
 
-def population_rmse(model: FittedModel, population: Population, users: int) -> float:
-    """Over every pair of the first `users` users with all items."""
+def population_rmse(model: FittedModel, population: Population, users: IntArray) -> float:
+    """Over every pair of these users with all items."""
     total = 0.0
-    for start in range(0, users, BLOCK):
-        block: IntArray = np.arange(start, min(start + BLOCK, users))
+    for block in blocks(users):
         error = predictions(model, model.scores(block).numpy()) - population.expected(block)
-        total += float((error**2).sum())
-    return float(np.sqrt(total / (users * population.n_items)))
+        error *= error
+        total += float(error.sum())
+    return float(np.sqrt(total / (len(users) * population.n_items)))

@@ -23,9 +23,10 @@ from recaudit.models.base import Recommender
 from recaudit.policies import ListPolicy
 from recaudit.registry import SIMULATED_MODELS
 from recaudit.seeding import generator
+from recaudit.simulate.loop.room import check_room
 from recaudit.simulate.loop.run import WithPolicy, as_scenario, each_loop, folder_name, kept, run_loops
 from recaudit.simulate.loop.simulation import Comparison, interval, written
-from recaudit.simulate.loop.trial import Loop, check_room
+from recaudit.simulate.loop.trial import Loop
 from recaudit.simulate.offline.cross_validation import GridSearch, OptunaSearch, Tuned, each_offline, tune
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Scenario
@@ -147,7 +148,7 @@ def offline_online(
         expected = "at least one environment, each under a name of its own"
         raise InputError("environments", received=names, expected=expected)
     for scenario in scenarios:
-        check_room(scenario.environment)
+        check_room(scenario)
     make = partial(
         Loop,
         retrain=retrain,

@@ -16,6 +16,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.registry import CHOICES
 from recaudit.seeding import generator
+from recaudit.simulate.worlds.pairs import drawn_pairs
 from recaudit.specification import OneOf, Specification
 
 Repeats = Literal["never", "unrated", "always"]
@@ -28,8 +29,8 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A finite number of 0 or more."""
 _BLOCK = 8192
 """How many pairs are rated at once."""
-_DRAWN = 2**21
-"""How many pairs are drawn at once."""
+_ROWS = 2**26
+"""How many pairs of whole rows are valued at once, where single pairs cannot be."""
 
 
 class Choice(Specification, ABC):
@@ -132,7 +133,7 @@ class Population(ABC):
     """The step that is going on, from 0."""
     activity: FloatArray | None = None
     """(users,): how often each of them comes, relative to the others, above 0. None: all alike."""
-    changing: ClassVar[tuple[str, ...]] = ()
+    changing: tuple[str, ...] = ()
     """The arrays that `take` changes, by name."""
     popularity: FloatArray | None = None
     """(items,): how often each comes into people's hands before anything is recommended, above 0. None: all alike."""
@@ -144,7 +145,11 @@ class Population(ABC):
     def utility(self, users: IntArray, items: IntArray) -> FloatArray:
         """(n,): the same for single pairs."""
         rows, row = np.unique(users, return_inverse=True)
-        return self.utilities(rows)[row, items]
+        out, block = np.empty(len(users)), max(1, _ROWS // self.n_items)
+        for start in range(0, len(rows), block):
+            here = np.flatnonzero(row // block == start // block)
+            out[here] = self.utilities(rows[start : start + block])[row[here] - start, items[here]]
+        return out
 
     def tastes(self, users: IntArray) -> FloatArray:
         """(len(users), items): utilities without passing moods, such as boredom. Drift is how these change."""
@@ -181,19 +186,34 @@ class Population(ABC):
         return data
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything that changes, so that a run can resume where it stopped."""
-        return {"clock": np.array(self.clock), **{name: getattr(self, name) for name in self.changing}}
+        """A picture of everything that changes, so that a run can resume where it stopped."""
+        takers = self.takers()
+        if takers is None:
+            rows = {name: getattr(self, name).copy() for name in self.changing}
+        else:
+            rows = {"takers": takers, **{name: getattr(self, name)[takers] for name in self.changing}}
+        return {"clock": np.array(self.clock), **rows}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Be as `state` says."""
+        """People who are as they were at the beginning become as `state` says."""
         self.clock = int(state["clock"])
         for name in self.changing:
-            setattr(self, name, state[name].copy())
+            if "takers" in state:
+                getattr(self, name)[state["takers"]] = state[name]
+            else:
+                setattr(self, name, state[name].copy())
+
+    def takers(self) -> IntArray | None:
+        """(n,): who has taken something since the beginning, where `changing` has a row for each user and only theirs
+        change; None where all of it may have changed."""
+        return None
 
 
 class Environment(Specification, ABC):
     """A frozen, validated description: `population` makes the people, `PopulationEnv` lets them live."""
 
+    smaller: ClassVar[str] = "Ask for fewer users, items, users_per_step or ratings, or run fewer trials at a time."
+    """What to do where there is not memory enough."""
     dynamics: ClassVar[Mapping[str, str]] = {}
     """How people may change, by name: the setting that is 0 where they do not."""
 
@@ -240,6 +260,10 @@ class Environment(Specification, ABC):
     @abstractmethod
     def population(self, seed: int = 0) -> Population:
         """The people and items at the beginning: a function of this description and the initial seed alone."""
+
+    def people_memory(self) -> int:
+        """Bytes that the people take while they are made, roughly; 0 where nothing is known."""
+        return 0
 
     def prepare(self) -> None:
         """Do once what all trials share, such as fitting people to a log; tells what is wrong with it."""
@@ -312,42 +336,3 @@ def _rounds(users: IntArray) -> list[IntArray]:
     by_round = np.argsort(nth, kind="stable")
     ends = np.cumsum(np.bincount(nth))
     return np.split(order[by_round], ends[:-1])
-
-
-def drawn_pairs(
-    draw: np.random.Generator,
-    shape: tuple[int, int],
-    count: int,
-    activity: FloatArray | None,
-    popularity: FloatArray | None,
-) -> tuple[IntArray, IntArray]:
-    """(count,) and (count,): distinct pairs of the first `shape` users and items, in the order they come.
-
-    Each is as likely as any other, or pair (u, i) comes at rate `activity_u popularity_i`: the same law as drawing one
-    pair after the other in proportion to the rates of those that are left.
-    """
-    users, items = shape
-    if activity is None and popularity is None:
-        who, what = np.divmod(draw.choice(users * items, count, replace=False), items)
-        return who, what
-    rows = np.ones(users) if activity is None else activity[:users]
-    columns = np.ones(items) if popularity is None else popularity[:items]
-    step = max(1, _DRAWN // items)
-    pairs, keys, limit = np.zeros(0, dtype=np.int64), np.zeros(0), np.inf
-    for start in range(0, users, step):
-        rates = rows[start : start + step, None] * columns
-        # A race: the first of independent exponential times, and then the next, is a draw in proportion to the rates.
-        times = (draw.standard_exponential(rates.shape) / rates).ravel()
-        early = np.flatnonzero(times < limit)
-        pairs, keys = np.concatenate([pairs, start * items + early]), np.concatenate([keys, times[early]])
-        if len(keys) > count:
-            kept = np.argpartition(keys, count - 1)[:count]
-            pairs, keys = pairs[kept], keys[kept]
-            limit = keys.max()
-    who, what = np.divmod(pairs[np.argsort(keys, kind="stable")], items)
-    return who, what
-
-
-def drawn_users(draw: np.random.Generator, activity: FloatArray, count: int) -> IntArray:
-    """(count,): distinct users, drawn one after the other in proportion to the activity (users,) of those left."""
-    return np.argsort(draw.standard_exponential(len(activity)) / activity, kind="stable")[:count].astype(np.int64)

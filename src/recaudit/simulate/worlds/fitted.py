@@ -136,6 +136,10 @@ class FromData(LatentDynamics):
         """Fit people to the log."""
         self.learned  # noqa: B018  fitted now, and kept
 
+    def people_memory(self) -> int:
+        """Vectors; what is worth how much without factors is there already."""
+        return self.vectors_memory(self.factors)
+
     def changed(self, **changes: Any) -> Self:
         """As in every environment; another log has its own sizes, and the same one is not fitted again."""
         known = {name: getattr(self, name) for name in type(self).model_fields}
@@ -226,3 +230,7 @@ class ScoredLogPopulation(LogPopulation):
     def utilities(self, users: IntArray) -> FloatArray:
         """(len(users), items): as given."""
         return self._worth[users]
+
+    def utility(self, users: IntArray, items: IntArray) -> FloatArray:
+        """(n,): the same for single pairs."""
+        return self._worth[users, items]

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import final
+from typing import Any, ClassVar, final
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 from pydantic import Field
 
 from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
+from recaudit.machine import check_memory
 from recaudit.seeding import generator
 from recaudit.simulate.worlds.environment import Amount, AnyChoice, Environment, PicksBest, Population, Repeats, Size
+
+_WHOLE = 8192
+"""Up to so many users drift is summed over all of them; of more, each user's part is kept until they move again."""
+_BETA_BYTES = 64
+"""What a pair takes while values are drawn."""
 
 
 class LatentDynamics(Environment):
@@ -28,6 +37,10 @@ class LatentDynamics(Environment):
     """The cosine up to which items do not count as alike."""
     memory: Size = 5
     """How many of their own last items people remember."""
+
+    def vectors_memory(self, factors: int) -> int:
+        """Bytes of the users' vectors, as they are and as they were, and of what is remembered."""
+        return 8 * self.users * ((2 if self.affinity else 1) * factors + self.memory)
 
 
 class Latent(LatentDynamics):
@@ -57,11 +70,15 @@ class Latent(LatentDynamics):
         variance = np.sqrt(0.5 / self.factors) if self.factor_variance is None else self.factor_variance
         return LatentPopulation(
             self,
-            np.sqrt(variance) * draw.standard_normal((self.users, self.factors)),
-            np.sqrt(variance) * draw.standard_normal((self.items, self.factors)),
+            _normal(draw, (self.users, self.factors), np.sqrt(variance)),
+            _normal(draw, (self.items, self.factors), np.sqrt(variance)),
             self.offset + self.user_bias * draw.standard_normal(self.users),
             self.item_bias * draw.standard_normal(self.items),
         )
+
+    def people_memory(self) -> int:
+        """Mostly vectors."""
+        return self.vectors_memory(self.factors)
 
 
 @final
@@ -101,6 +118,10 @@ class LatentScore(Environment):
         things = draw.normal(0, self.factors**-0.5, (self.items, 2 * self.factors))
         return LatentScorePopulation(self, people, things, self.offset + user_bias, item_bias)
 
+    def people_memory(self) -> int:
+        """Two vectors."""
+        return 16 * self.users * self.factors
+
 
 class FactorPopulation(Population):
     """People by their vectors; items stay as they are."""
@@ -115,7 +136,7 @@ class FactorPopulation(Population):
     ) -> None:
         self.n_users, self.n_items = len(user_factors), len(item_factors)
         self.scale, self.noise = settings.scale, settings.noise
-        self.user_factors = user_factors.copy()
+        self.user_factors = user_factors
         """(users, factors): as they are now."""
         self.item_factors = item_factors.copy()  # torch wants arrays that could be written to
         """(items, factors)"""
@@ -151,14 +172,18 @@ class LatentScorePopulation(FactorPopulation):
 class LatentPopulation(FactorPopulation):
     """People who move, and who remember what they took."""
 
-    changing = ("user_factors", "recent")
-
     def __init__(
         self, settings: LatentDynamics, user_factors: FloatArray, item_factors: FloatArray, *biases: FloatArray
     ) -> None:
         super().__init__(settings, user_factors, item_factors, *biases)
         self.settings = settings
         self._first = user_factors
+        if settings.affinity:
+            self.user_factors = user_factors.copy()
+        self.changing = ("user_factors", "recent") if settings.affinity else ("recent",)
+        self._squares = np.zeros(self.n_users)
+        """(users,): how far each has moved, as in `drift`, but for those who are `_stale`."""
+        self._stale = np.zeros(self.n_users, dtype=bool)
         self._gram = item_factors.T @ item_factors
         norms = np.linalg.norm(item_factors, axis=1, keepdims=True)
         self._directions = item_factors / np.where(norms > 0, norms, 1.0)
@@ -202,16 +227,50 @@ class LatentPopulation(FactorPopulation):
         gain = self.settings.affinity
         if gain:
             self.user_factors[users] = (1 - gain) * self.user_factors[users] + gain * self.item_factors[items]
+            self._stale[users] = True
 
     def forget(self) -> None:
         """No item was taken of late."""
         self.recent[:] = -1
 
+    def takers(self) -> IntArray:
+        """(n,): those who remember something."""
+        return np.flatnonzero(self.recent[:, -1] >= 0)
+
     def drift(self) -> float:
         """`sqrt(mean over u of d_u' (Q'Q / items) d_u)`, with d_u how far the user's vector has moved."""
-        moved = self.user_factors - self._first
-        squares = float(np.einsum("uk,uk->", moved @ self._gram, moved))
+        if self.settings.affinity == 0:
+            return 0.0
+        if self.n_users <= _WHOLE:
+            moved = self.user_factors - self._first
+            squares = float(np.einsum("uk,uk->", moved @ self._gram, moved))
+        else:
+            stale = np.flatnonzero(self._stale)
+            _square(stale, self.user_factors, self._first, self._gram, self._squares)
+            self._stale[stale] = False
+            squares = float(self._squares.sum())
         return float(np.sqrt(max(squares, 0.0) / (self.n_users * self.n_items)))
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Be as `state` says."""
+        super().restore(state)
+        self._squares[:] = 0.0
+        self._stale = (self.user_factors != self._first).any(axis=1)
+
+
+@njit(nogil=True, cache=True)
+def _square(users: IntArray, now: FloatArray, before: FloatArray, gram: FloatArray, out: FloatArray) -> None:
+    """Set `out` (users,) to d' gram d for some users, d how far they have moved: by user, whoever else is asked for."""
+    for user in users:
+        moved = now[user] - before[user]
+        sums = np.zeros(len(moved))
+        for row in range(len(moved)):
+            for column in range(len(moved)):
+                sums[column] += moved[row] * gram[row, column]
+        total = 0.0
+        for column in range(len(moved)):
+            total += sums[column] * moved[column]
+        out[user] = total
 
 
 @final
@@ -222,6 +281,10 @@ class BetaRank(Environment):
     is mostly about one. Value and known share are drawn once for each pair; RecLab's code draws both again at each
     rating, which at its spread of 0.00001 moves hardly a rating.
     """
+
+    smaller: ClassVar[str] = (
+        "Ask for fewer users or items, or an environment without a table of all pairs: topics, latent or latent-score."
+    )
 
     # The sizes are those of RecLab's runners; the paper's text has them the other way round, 170 users and 100 items.
     users: Size = 100
@@ -246,6 +309,8 @@ class BetaRank(Environment):
 
     def population(self, seed: int = 0) -> BetaRankPopulation:
         """Values and what is known of them."""
+        what = f"What each of {self.items:,} items is worth to each of {self.users:,} users, drawn pair by pair,"
+        check_memory(self.people_memory(), what, self.smaller)
         draw = generator(seed, "beta-rank")
         ones = np.ones(self.topics)
         people = draw.dirichlet(self.user_concentration * draw.dirichlet(ones), self.users)
@@ -253,6 +318,10 @@ class BetaRank(Environment):
         values = _beta(draw, np.clip(people @ things.T, 0, 1), self.noise)
         known = _beta(draw, np.full(values.shape, self.known), self.noise)
         return BetaRankPopulation(self, values, known)
+
+    def people_memory(self) -> int:
+        """A table of all pairs."""
+        return _BETA_BYTES * self.users * self.items
 
 
 @final
@@ -277,6 +346,12 @@ class BetaRankPopulation(Population):
     def perceived(self, users: IntArray, items: IntArray) -> FloatArray:
         """(n,): the known share of the value, between 0 and 1 and not in stars."""
         return self.known[users, items] * self.values[users, items]
+
+
+def _normal(draw: np.random.Generator, shape: tuple[int, int], spread: float) -> FloatArray:
+    values = draw.standard_normal(shape)
+    values *= spread
+    return values
 
 
 def _beta(draw: np.random.Generator, mean: FloatArray, spread: float) -> FloatArray:

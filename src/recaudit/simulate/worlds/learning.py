@@ -14,6 +14,7 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.data import splits
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
+from recaudit.machine import check_memory
 from recaudit.models import ALS, BiasedMF, FactorModel, FittedModel, Recommender
 
 LEAST_RATINGS = 500
@@ -70,6 +71,13 @@ def learn(data: Interactions, factors: int, recommender: Recommender | None, rng
     if isinstance(model, FactorModel):
         worth: Factors | FloatArray = balanced(model)
     else:
+        name = type(tried[best]).__name__
+        check_memory(
+            16 * data.n_users * data.n_items,
+            f"What each of {data.n_items:,} items is worth to each of {data.n_users:,} users by {name}",
+            "Use a recommender with factors (ALS, BiasedMF), whose scores are computed when they are needed, or take a "
+            "part of the log.",
+        )
         blocks = np.split(np.arange(data.n_users), range(256, data.n_users, 256))
         worth = _read_only(_finite(tried[best], np.concatenate([model.scores(block).numpy() for block in blocks])))
     activity, popularity = rates_of(data.user_counts, data.item_counts)

@@ -16,7 +16,8 @@ from recaudit.data.growth import blank
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import generator
-from recaudit.simulate.worlds.environment import Environment, Population, drawn_users
+from recaudit.simulate.worlds.environment import Environment, Population
+from recaudit.simulate.worlds.pairs import PairSet, drawn_users
 
 Observation = dict[str, Any]
 Beginning = tuple[Interactions, Population]
@@ -68,7 +69,7 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         scores = spaces.Box(-_LARGEST_SCORE, _LARGEST_SCORE, shape, np.float64)
         self.action_space = spaces.Dict({"items": items, "scores": scores}) if environment.choice.uses_scores else items
         self._online: IntArray = np.zeros(shape[0], dtype=np.int64)
-        self._hidden = np.zeros((environment.users, environment.items), dtype=bool)
+        self._hidden = PairSet(environment.items)  # what may not be shown again, but for the log
         self.allowed: BoolArray = np.zeros((shape[0], environment.items), dtype=bool)
         """(n, items): what may be shown to those who are online."""
         self.expected: FloatArray = np.zeros(shape)
@@ -97,9 +98,7 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         check_argument("options['initial']", initial, int)
         self.initial = int(initial)
         self.log, self._population = self._begin(self.initial)
-        self._hidden[:] = False
-        if self.environment.repeats != "always":
-            self._hidden[self.log.users, self.log.items] = True
+        self._hidden = PairSet(self.environment.items)
         self._go_online()
         log = {name: np.array(getattr(self.log, name)) for name in ("users", "items", "ratings")}
         return self._beginning(), {"allowed": self.allowed.copy(), "log": log}
@@ -127,7 +126,7 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         reward = float(ratings[rated].mean()) if rated.any() else 0.0
         if environment.repeats != "always":
             rows, places = np.nonzero(rated if environment.repeats == "unrated" else shown)
-            self._hidden[users[rows], items[rows, places]] = True
+            self._hidden.add(users[rows], items[rows, places])
         people.clock += 1
         self._go_online()
         observation = self._observation(users, np.where(shown, items, -1), ratings, rated)
@@ -135,9 +134,8 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Where things stand, for `restore`."""
-        people = {name: array.copy() for name, array in self.population.state().items()}
         seeds = {"seed": np.array(self.seed, dtype=np.uint64), "initial": np.array(self.initial)}
-        return seeds | {"hidden": np.packbits(self._hidden)} | people
+        return seeds | {"hidden": self._hidden.keys()} | self.population.state()
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> Observation:
         """Go on from a state; the observation has nothing of the step before in it."""
@@ -146,13 +144,23 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
             seed, initial = int(state["seed"]), int(state["initial"])
             log, people = self._begin(initial)
             people.restore(state)
-            hidden = np.unpackbits(state["hidden"], count=self._hidden.size).reshape(self._hidden.shape).astype(bool)
-        except (KeyError, TypeError, ValueError) as error:
+            hidden = self._restored_pairs(state["hidden"])
+        except (IndexError, KeyError, TypeError, ValueError) as error:
             received = f"a state that does not fit ({error})"
             raise InputError("state", received=received, expected="what state() of this environment gave") from None
         self.seed, self.initial, self.log, self._population, self._hidden = seed, initial, log, people, hidden
         self._go_online()
         return self._beginning()
+
+    def _restored_pairs(self, keys: NDArray[Any]) -> PairSet:
+        items, users = self.environment.items, self.environment.users
+        if (
+            keys.ndim != 1
+            or keys.dtype != np.int64
+            or (len(keys) and not 0 <= keys.min() <= keys.max() < users * items)
+        ):
+            raise ValueError(f"'hidden' holds other pairs than those of {users:,} users and {items:,} items")
+        return PairSet(items, keys)
 
     def _without_ratings(self, initial: int) -> Beginning:
         people = self.environment.population(initial)
@@ -167,7 +175,9 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
             self._online = draw.choice(present, count, replace=False).astype(np.int64)
         else:
             self._online = drawn_users(draw, activity[:present], count)
-        self.allowed = self._there() & ~self._hidden[self._online]
+        self.allowed = np.repeat(self._there()[None, :], count, axis=0)
+        if self.environment.repeats != "always":
+            self.allowed &= ~(self.log.seen(self._online) | self._hidden.rows(self._online))
 
     def _there(self) -> BoolArray:
         """(items,): True for what has arrived."""

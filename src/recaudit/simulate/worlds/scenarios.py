@@ -79,8 +79,11 @@ class Scenario(Course):
 
     def beginning(self, initial: int) -> tuple[Interactions, Population]:
         """The log of the initial seed, and the people at step 0: as they were made, or as the log has left them."""
-        people = self.environment.population(initial)
-        return self.environment.offline(self.ratings, initial, population=people if self.lived else None), people
+        if self.lived:
+            people = self.environment.population(initial)
+            return self.environment.offline(self.ratings, initial, population=people), people
+        # The log first: the people who rate it are gone before those who live on are made.
+        return self.environment.offline(self.ratings, initial), self.environment.population(initial)
 
     def changed(self, **changes: Any) -> Scenario:
         """The same with other settings, of the scenario or of its environment; all are checked."""

@@ -7,6 +7,7 @@ from typing import Literal, final
 
 import numpy as np
 import polars as pl
+from numba import njit
 from pydantic import Field
 
 from recaudit.arrays import FloatArray, IntArray
@@ -46,12 +47,19 @@ class Topics(Environment):
         preferences = draw.uniform(0.5, 5.5, (self.users, self.topics))
         return TopicsPopulation(self, preferences, draw.integers(0, self.topics, self.items))
 
+    def people_memory(self) -> int:
+        """Preferences, as they are and as they were, and what is remembered, twice."""
+        return 8 * self.users * ((2 if self.affinity else 1) * self.topics + 2 * self.remembered)
+
+    @property
+    def remembered(self) -> int:
+        """How many items a memory holds: in steps, a slate for each of them and one for the step that is going on."""
+        return (self.memory + 1) * self.slate if self.memory_counts == "steps" else self.memory
+
 
 @final
 class TopicsPopulation(Population):
     """People by what they think of each topic."""
-
-    changing = ("preferences", "recent", "when")
 
     def __init__(self, settings: Topics, preferences: FloatArray, topic_of: IntArray) -> None:
         self.settings = settings
@@ -61,13 +69,12 @@ class TopicsPopulation(Population):
         """(users, topics): as they are now."""
         self.topic_of = topic_of
         """(items,)"""
-        self._first = preferences.copy()
+        self._first = preferences.copy() if settings.affinity else preferences
+        self.changing = ("preferences", "recent", "when") if settings.affinity else ("recent", "when")
         self._items_of = np.bincount(topic_of, minlength=settings.topics)
-        # In steps, a memory of m holds a slate for each of them and one for the step that is going on.
-        length = (settings.memory + 1) * settings.slate if settings.memory_counts == "steps" else settings.memory
-        self.recent = np.full((self.n_users, length), -1, dtype=np.int64)
+        self.recent = np.full((self.n_users, settings.remembered), -1, dtype=np.int64)
         """(users, remembered): topics, the latest last; -1 where there is nothing yet."""
-        self.when = np.full((self.n_users, length), -1, dtype=np.int64)
+        self.when = np.full((self.n_users, settings.remembered), -1, dtype=np.int64)
 
     def utilities(self, users: IntArray) -> FloatArray:
         """(len(users), items): by topic."""
@@ -120,9 +127,15 @@ class TopicsPopulation(Population):
         """No topic was seen of late."""
         self.recent[:], self.when[:] = -1, -1
 
+    def takers(self) -> IntArray:
+        """(n,): those who remember something."""
+        return np.flatnonzero(self.recent[:, -1] >= 0)
+
     def drift(self) -> float:
         """Over all pairs: topics count by how many items they have."""
-        squares = ((self.preferences - self._first) ** 2).mean(axis=0)
+        if self.settings.affinity == 0:
+            return 0.0
+        squares = _squared_moves(self.preferences, self._first) / self.n_users
         return float(np.sqrt(squares @ self._items_of / self.n_items))
 
     def about(self, data: Interactions) -> Interactions:
@@ -130,3 +143,14 @@ class TopicsPopulation(Population):
         names = [f"topic {topic:02d}" for topic in self.topic_of]
         frame = pl.DataFrame({"item": np.arange(self.n_items), "category": names})
         return data.with_categories("topic", frame)
+
+
+@njit(nogil=True, cache=True)
+def _squared_moves(now: FloatArray, before: FloatArray) -> FloatArray:
+    """(topics,): `((now - before) ** 2).sum(axis=0)` of (users, topics), row by row as numpy sums, without a copy."""
+    out = np.zeros(now.shape[1])
+    for user in range(now.shape[0]):
+        for topic in range(now.shape[1]):
+            moved = now[user, topic] - before[user, topic]
+            out[topic] += moved * moved
+    return out

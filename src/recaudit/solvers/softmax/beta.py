@@ -32,8 +32,8 @@ LARGEST_BETA = 1e4
 _RESOLUTION = 1e-4
 # Margins are known to this many units of the scores: a smaller one is a tie.
 _TIE = 1e-7
-# How well log rho* is solved at each beta.
-_LINE_TOL = 1e-8
+# How well log rho* is solved at each beta: the lines touch it to within the root of this.
+_LINE_TOL = 1e-14
 # Scores farther apart than this give no gradients that double precision holds.
 _FARTHEST = 1e140
 _UNIT = float(np.finfo(np.float64).eps)

@@ -152,18 +152,28 @@ def minimize_together(hessian: Tensor, gradient: Tensor, points: Tensor, damping
 def _sweep_batched(H: Tensor, x: Tensor, r: Tensor) -> None:
     """As `_sweep`, with the damping in the diagonal of `H`."""
     for k in range(len(x)):
-        new = (x[k] - r[k] / H[k, k]).clamp_(-1, 1)
+        new = torch.addcdiv(x[k], r[k], H[k, k], value=-1).clamp_(-1, 1)
         r.addcmul_(H[k], new - x[k])
         x[k] = new
 
 
 def _newton_direction_batched(H: Tensor, x: Tensor, r: Tensor, damping: Tensor) -> Tensor:
     """(K, rows): -H^-1 r on the free coordinates and 0 on the bound ones, by a Cholesky factor."""
-    size = len(x)
     free = ~(((x <= -1) & (r >= 0)) | ((x >= 1) & (r <= 0)))
-    factor = torch.where(free[:, None] & free[None, :], H, 0.0)
-    factor.diagonal().add_((~free).T)
-    solution = torch.where(free, -r, 0.0)
+    system = torch.where(free[:, None] & free[None, :], H, 0.0)
+    system.diagonal().add_((~free).T)
+    wanted = torch.where(free, -r, 0.0)
+    factor, failed = torch.linalg.cholesky_ex(system.permute(2, 0, 1))
+    solution = torch.cholesky_solve(wanted.T.unsqueeze(2), factor).squeeze(2).T.contiguous()
+    rows = failed.nonzero().squeeze(1)
+    if len(rows):
+        solution[:, rows] = _solved_by_hand(system[:, :, rows], wanted[:, rows], damping[rows])
+    return solution
+
+
+def _solved_by_hand(factor: Tensor, solution: Tensor, damping: Tensor) -> Tensor:
+    """As a Cholesky solve, with no pivot below `damping` (rows,): what is, is rounding. `factor` is overwritten."""
+    size = len(solution)
     for k in range(size):
         factor[k, k] = torch.maximum(factor[k, k], damping).sqrt()
         factor[k + 1 :, k] /= factor[k, k]

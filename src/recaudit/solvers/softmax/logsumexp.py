@@ -23,6 +23,9 @@ from typing import NamedTuple, final
 import torch
 from torch import Tensor
 
+from recaudit.solvers.softmax.curvature import Curvature
+from recaudit.solvers.softmax.moments import first_moments
+
 # Below this spread of g over the box, exp(S u + t - g(0)) neither overflows nor loses the sum to underflow.
 _SAFE_SPREAD = 500.0
 # How many weights a CPU holds at once: 3 MB, which the cache of a core or two keeps.
@@ -92,6 +95,7 @@ class Evaluation(NamedTuple):
     value: Tensor  # (rows,)
     gradient: Tensor  # (rows, K)
     hessian: Tensor  # (rows, K, K), or (0, K, K) where it was not asked for
+    doubt: Tensor  # (rows, K), or (0, K): the exact Hessian is at least this one less `doubt` on its diagonal
 
 
 @final
@@ -113,8 +117,11 @@ class LogSumExp:
         self.level = torch.logsumexp(scores.offsets, dim=1)
         self.offsets = scores.offsets - self.level[:, None]
         # A finite stand-in for -inf keeps the matrix product free of inf - inf; its exponential is 0 all the same.
-        self._logits = torch.cat([slopes, self.offsets.clamp(min=-1e200).unsqueeze(2)], dim=2)
+        self._finite_offsets = self.offsets.clamp(min=-1e200)
+        self._logits = torch.cat([slopes, self._finite_offsets.unsqueeze(2)], dim=2)
         self._first = torch.cat([torch.ones_like(self.offsets).unsqueeze(1), slopes.mT], dim=1)
+        self._mean = torch.bmm(torch.softmax(self.offsets, dim=1).unsqueeze(1), slopes).squeeze(1)  # the gradient at 0
+        self._largest = slopes.abs().amax(dim=1)
         self._products: Tensor | None = None
         pairs = torch.triu_indices(self.actions, self.actions, device=slopes.device)
         self._pair_rows, self._pair_columns = pairs[0], pairs[1]
@@ -127,6 +134,7 @@ class LogSumExp:
         self._rows_at_once = max(1, self.block // (self.problems * self.items))
         self._items_at_once = max(1, work_bytes // (4 * _DOUBLE * self.problems * len(self._pair_rows)))
         self._buffer = slopes.new_empty(self.problems * self.items * self._rows_at_once)
+        self.curvature = Curvature(slopes, ~scores.offsets.isinf())
         reach = slopes.abs().sum(dim=2)
         self.spread = self._spread(reach)
         self.rounding, self.own_rounding = self._rounding(reach)
@@ -140,6 +148,46 @@ class LogSumExp:
         first. With p the softmax: gradient S^T p, Hessian S^T diag(p) S - (S^T p)(S^T p)^T, one matrix product each."""
         if owner is None:
             owner = torch.zeros(len(points), dtype=torch.long, device=points.device)
+        one_pass = points.device.type == "cpu" and self.spread <= _SAFE_SPREAD and not (hessian and self.problems > 1)
+        how = self._in_one_pass if one_pass else self._in_passes
+        moments, second, peak = how(points, owner, hessian)
+        total = moments[:, :1]
+        gradient, value = moments[:, 1:] / total, total[:, 0].log() + peak
+        if not hessian:
+            none = gradient[:0]
+            return Evaluation(value, gradient, none[:, :, None].expand(-1, -1, self.actions), none)
+        raw = (second / total).index_select(1, self._pair_position).view(-1, self.actions, self.actions)
+        doubt, off_mean = self._doubt(raw.diagonal(dim1=1, dim2=2), owner), gradient - self._mean[owner]
+        return Evaluation(value, gradient, raw.addcmul_(off_mean[:, :, None], off_mean[:, None, :], value=-1), doubt)
+
+    def _doubt(self, moments: Tensor, owner: Tensor) -> Tensor:
+        """(rows, K): by how much rounding moves a Hessian at most, as a diagonal matrix. An entry (k, l) is a sum of
+        N products, off by N u sqrt(m_k m_l) with the second `moments` m (rows, K); the rounding of the scores moves all
+        weights; and the gradients that are subtracted are off by 2 N u max_j |S_jk|."""
+        terms = torch.finfo(moments.dtype).eps * self.actions * (self.items + self.actions + 16)
+        return moments * (terms + 8 * self.rounding[owner, None]) + 4 * terms * self._largest[owner].square()
+
+    def _in_one_pass(self, points: Tensor, owner: Tensor, hessian: bool) -> tuple[Tensor, Tensor, float]:
+        """On a CPU, the first moments (rows, 1 + K), the second ones (rows, K (K + 1) / 2) of a single problem, and the
+        exponent that was taken out of them: none."""
+        moments, second = points.new_empty(len(points), 1 + self.actions), points.new_empty(0)
+        slopes, offsets, at, of = (
+            part.numpy() for part in (self._first[:, 1:], self._finite_offsets, points.contiguous(), owner)
+        )
+        if not hessian:
+            first_moments(slopes, offsets, at, of, moments.numpy(), second.view(0, self.items).numpy())
+            return moments, second, 0.0
+        second, height = points.new_empty(len(points), len(self._pair_rows)), self._rows_at_once
+        weights = self._buffer[: height * self.items].view(height, self.items)
+        for start in range(0, len(points), height):
+            part = slice(start, min(start + height, len(points)))
+            some = weights[: part.stop - start]
+            first_moments(slopes, offsets, at[part], of[part], moments[part].numpy(), some.numpy())
+            second[part] = self._second_moments(some.T[None])[0].T
+        return moments, second, 0.0
+
+    def _in_passes(self, points: Tensor, owner: Tensor, hessian: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """As `_in_one_pass`, on any device, for any number of problems and any spread."""
         rows = Ragged(owner, self.problems)
         block = rows.pad(torch.cat([points, points.new_ones(len(points), 1)], dim=1)).mT
         first = block.new_empty(self.problems, 1 + self.actions, rows.width)
@@ -151,15 +199,8 @@ class LogSumExp:
             first[:, :, part] = torch.bmm(self._first, weights)
             if hessian:
                 second[:, :, part] = self._second_moments(weights)
-        moments = rows.unpad(first.mT.contiguous())
-        total = moments[:, :1]
-        gradient = moments[:, 1:] / total
-        curvature = gradient.new_empty(0, self.actions, self.actions)
-        if hessian:
-            raw = (rows.unpad(second.mT.contiguous()) / total).index_select(1, self._pair_position)
-            outer = gradient[:, :, None] * gradient[:, None, :]
-            curvature = raw.view(len(points), self.actions, self.actions).sub_(outer)
-        return Evaluation(total[:, 0].log() + rows.unpad(peak.mT)[:, 0], gradient, curvature)
+        moments, squares, exponent = (rows.unpad(part.mT.contiguous()) for part in (first, second, peak))
+        return moments, squares, exponent[:, 0]
 
     def _weights(self, block: Tensor, peak: Tensor) -> Tensor:
         """(problems, items, rows): exp(S u + t), less the row's largest exponent where it could overflow. Items come
@@ -199,7 +240,8 @@ class LogSumExp:
         return widest + unit * (self.items + 32), unit * (3 * K + 16) * sizes
 
     def _second_moments(self, weights: Tensor) -> Tensor:
-        """(problems, K (K + 1) / 2, rows): the weighted sums of S_jk S_jl over the items j, k <= l."""
+        """(problems, K (K + 1) / 2, rows): the weighted sums of (S_jk - m_k) (S_jl - m_l) over the items j, k <= l, with
+        m the gradient at 0: second moments are then about as large as the Hessian, and so is their rounding."""
         if self._items_at_once >= self.items:
             if self._products is None:
                 self._products = self._pairwise(slice(None))
@@ -211,13 +253,12 @@ class LogSumExp:
         return total
 
     def _pairwise(self, items: slice) -> Tensor:
-        slopes = self._first[:, 1:, items]
+        slopes = self._first[:, 1:, items] - self._mean.unsqueeze(2)
         return slopes[:, self._pair_rows] * slopes[:, self._pair_columns]
 
     def _spread(self, reach: Tensor) -> float:
         """An upper bound of max g - min g over the box, the largest of all problems; `reach` is |S_j|_1:
         g <= log sum_j exp(t_j + |S_j|_1); g >= g(0) - |grad g(0)|_1 by convexity; g(0) = 0."""
         top = torch.logsumexp(self.offsets + reach, dim=1)
-        at_centre = torch.softmax(self.offsets, dim=1).unsqueeze(1)
-        bottom = -torch.bmm(at_centre, self.slopes).abs().sum(dim=2).squeeze(1)
+        bottom = -self._mean.abs().sum(dim=1)
         return float((top - bottom).max())

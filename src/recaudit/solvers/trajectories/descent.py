@@ -12,17 +12,11 @@ its border and let a vertex go. Whatever step it stops at, the answer is a mixtu
 from __future__ import annotations
 
 import math
-from typing import final
 
 import numpy as np
-import torch
 from numba import njit
-from torch import Tensor
 
-from recaudit.arithmetic import aligned
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.solvers.softmax.logsumexp import LogSumExp
-from recaudit.solvers.softmax.newton import ACCEPTED, TINY, next_damping, ridge
 
 # Vertices that may enter; what is inexact then, the outer method corrects.
 _ENTERING = 60
@@ -32,66 +26,6 @@ _RELATIVE_TOL = 1e-10
 _LEAST = 1e-13
 # Pivots are kept above this part of the diagonal: vertices held can be affinely dependent up to rounding.
 _PIVOT = 1e-14
-
-
-@final
-class Hull:
-    """A cell: its vertices (vertices, K) in the box [-1, 1]^K, and g with its derivatives there and at their mean."""
-
-    def __init__(self, family: LogSumExp, vertices: Tensor) -> None:
-        self.vertices = vertices
-        self.points = torch.cat([vertices, vertices.mean(dim=0, keepdim=True)])
-        self.known = family.evaluate(self.points, hessian=True)
-
-    def start(self, slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """For each row b of `slopes` (rows, K): the best known point's place, g(u) - b.u there, the minimum's floor."""
-        at = slopes @ self.points.T
-        objective, place = (self.known.value - at).min(dim=1)
-        ahead = self.known.gradient @ self.vertices.T
-        # The tangent of g at a point p, less b.v, is lowest at a vertex v: g(p) - dg.p + min over v of (dg - b).v
-        level = self.known.value - (self.known.gradient * self.points).sum(dim=1)
-        at = at[:, :-1]
-        floors = [level[-1] + (ahead[-1] - at).amin(dim=1), level[place] + (ahead[place] - at).amin(dim=1)]
-        return place, objective, torch.maximum(*floors)
-
-
-def minimize(
-    family: LogSumExp, hull: Hull, slopes: Tensor, enough: Tensor, tol: Tensor, rounds: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The minimum of g(u) - b.u over the hull for every row b of `slopes` (rows, K), by damped Newton steps.
-
-    Points (rows, K), the objective there and what the minimum is not below (rows,). A row ends when its objective is
-    within `tol` (rows,) of its floor, when its floor reaches `enough` (rows,) - no point of this cell then matters - or
-    after `rounds` steps.
-    """
-    place, objective, floor = hull.start(slopes)
-    points, gradient, hessian = hull.points[place], hull.known.gradient[place], hull.known.hessian[place]
-    damping = torch.zeros_like(objective)
-    for _ in range(rounds):
-        row = ((objective - floor > tol) & (floor < enough)).nonzero().squeeze(1)
-        if not len(row):
-            break
-        b, u, slope, curvature, damped = slopes[row], points[row], gradient[row], hessian[row], damping[row]
-        residual = slope - b
-        arrays = (curvature, residual, u, ridge(damped, curvature, slope, residual), hull.vertices)
-        tried = aligned(minimize_over_hull(*(np.ascontiguousarray(array.numpy()) for array in arrays)))
-        known = family.evaluate(tried, hessian=True)
-
-        step, after = tried - u, known.gradient - b
-        reached = known.value - (b * tried).sum(dim=1)
-        bound = reached - ((after * tried).sum(dim=1) - (after @ hull.vertices.T).amin(dim=1))
-        floor[row] = torch.maximum(floor[row], bound)
-        curved = (step * torch.bmm(curvature, step.unsqueeze(2)).squeeze(2)).sum(dim=1)
-        predicted = -(step * residual).sum(dim=1) - curved / 2
-        fall = objective[row] - reached
-        ratio = fall / predicted.clamp(min=TINY)
-        in_rounding = (fall.abs() <= family.rounding) & (bound >= floor[row])
-        kept = (ratio > ACCEPTED) | in_rounding
-        damping[row] = next_damping(damped, kept, ratio)
-        better = row[kept]
-        points[better], objective[better] = tried[kept], reached[kept]
-        gradient[better], hessian[better] = known.gradient[kept], known.hessian[kept]
-    return points, objective, floor
 
 
 @njit(nogil=True, cache=True)

@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from recaudit.arrays import BoolArray, FloatArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.models.rollouts import RollOut
 from recaudit.solvers.checks import require
 from recaudit.solvers.trajectories.problem import RollOutProblem, without
@@ -30,6 +30,7 @@ Bits = NDArray[np.uint64]
 
 _FACETS = 64
 """Facets that fit into the bits of one number."""
+_FAR_TOO_MANY = 20
 
 
 class Polytope(NamedTuple):
@@ -50,23 +51,31 @@ class RatingCell(NamedTuple):
     ratings: Polytope  # In as many dimensions as there are items
 
 
-def enumerate_cells(problem: RollOutProblem, max_cells: int = 2000) -> tuple[list[RatingCell], bool]:
-    """Every cell after ratings of the top item at each step, and whether these are all: of more than `max_cells` at a
-    step the largest, by the box around them, are followed."""
+def enumerate_cells(problem: RollOutProblem, sequences: int) -> tuple[list[RatingCell], bool]:
+    """Every cell after ratings of the top item at each step, and whether that are all the steps.
+
+    Where a step has more than so many `sequences`, the cells are those of a step before: every sequence begins with one
+    of them. There is no use in going on where the last step would have twenty times too many if they kept growing as
+    they did in the step before.
+    """
     low, high = problem.low, problem.high
     require(low < high, "low, high", (low, high), "low < high: one single rating is a star")
-    cells, complete = [RatingCell(problem.start, SINGLE_POINT)], True
-    for _ in range(problem.steps):
-        parents, cells = cells, []
-        for cell in parents:
+    cells, before = [RatingCell(problem.start, SINGLE_POINT)], 1
+    for left in range(problem.steps, 0, -1):
+        if len(cells) * (len(cells) / before) ** left > _FAR_TOO_MANY * sequences:
+            return cells, False
+        found: list[RatingCell] = []
+        for cell in cells:
             regions, followed = top_regions(cell, problem.shown)
-            extended = [(item, with_interval(region, low, high)) for item, region in regions]
-            cells += [RatingCell(cell.state.then(item), ratings) for item, ratings in extended if ratings is not None]
-            complete &= followed and all(ratings is not None for _, ratings in extended)
-        if len(cells) > max_cells:
-            sizes = [-np.prod(np.ptp(cell.ratings.vertices, axis=0)) for cell in cells]
-            cells, complete = [cells[i] for i in np.sort(np.argsort(sizes, kind="stable")[:max_cells])], False
-    return cells, complete
+            for item, region in regions:
+                ratings = with_interval(region, low, high)
+                if ratings is None:
+                    return cells, False
+                found.append(RatingCell(cell.state.then(item), ratings))
+            if not followed or len(found) > sequences:
+                return cells, False
+        cells, before = found, len(cells)
+    return cells, True
 
 
 def top_regions(cell: RatingCell, among: BoolArray) -> tuple[list[tuple[int, Polytope]], bool]:
@@ -80,10 +89,13 @@ def top_regions(cell: RatingCell, among: BoolArray) -> tuple[list[tuple[int, Pol
     # An item whose best score in the cell is below another's worst is nowhere on top.
     items = items[scores.max(axis=1) >= scores.min(axis=1).max(initial=-np.inf)]
     slope, intercept = np.ascontiguousarray(slope[items]), intercept[items]
-    found = [region_of_top(slope, intercept, own, *cell.ratings) for own in range(len(items))]
+    # Of hundreds that are left, a few are on top at some corner, and these alone leave no room to most of the others.
+    corners = np.unique((slope @ cell.ratings.vertices.T + intercept[:, None]).argmax(axis=0))
+    left = np.flatnonzero(leave_room(slope, intercept, corners, *cell.ratings))
+    found = [region_of_top(slope, intercept, int(own), *cell.ratings) for own in left]
     regions = [
         (int(item), Polytope(vertices, facets))
-        for item, (vertices, facets, followed) in zip(items, found, strict=True)
+        for item, (vertices, facets, followed) in zip(items[left], found, strict=True)
         if followed and len(vertices)
     ]
     return regions, all(followed for _, _, followed in found)
@@ -139,6 +151,33 @@ def region_of_top(
         vertices, facets, fits = _cut(vertices, facets, worst, tol)
         if not fits:
             return vertices, facets, False
+
+
+@njit(nogil=True, cache=True)
+def leave_room(
+    slope: FloatArray, intercept: FloatArray, rivals: IntArray, vertices: FloatArray, facets: Bits
+) -> BoolArray:
+    """(items,): whether these rivals (positions) alone leave an item a part of the polytope on which it is highest."""
+    room = np.ones(len(slope), dtype=np.bool_)
+    scores, levels = np.empty((len(rivals) + 1, slope.shape[1])), np.empty(len(rivals) + 1)
+    for own in range(len(slope)):
+        place = len(rivals)
+        for r in range(len(rivals)):
+            scores[r], levels[r] = slope[rivals[r]], intercept[rivals[r]]
+            place = r if rivals[r] == own else place
+        if place == len(rivals):
+            # Among its rivals it keeps its place, which decides ties.
+            place = 0
+            for r in range(len(rivals)):
+                place += rivals[r] < own
+            for r in range(len(rivals), place, -1):
+                scores[r], levels[r] = scores[r - 1], levels[r - 1]
+            scores[place], levels[place] = slope[own], intercept[own]
+            found = region_of_top(scores, levels, place, vertices, facets)
+        else:
+            found = region_of_top(scores[:-1], levels[:-1], place, vertices, facets)
+        room[own] = len(found[0]) > 0
+    return room
 
 
 @njit(nogil=True, cache=True)

@@ -10,8 +10,10 @@ Stars: the tree is finite, and every sequence is rolled out, those that lead to 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from typing import NamedTuple, final
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,16 +22,15 @@ from torch import Tensor
 from recaudit.arithmetic import aligned
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.models.rollouts import RollOut
-from recaudit.policies import Policy, Power, Softmax, top_items
+from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1, top_items
 from recaudit.solvers.checks import check_positive
-from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled, tolerance_beside
-from recaudit.solvers.trajectories.descent import Hull, minimize
+from recaudit.solvers.trajectories.cells import CellObjective
 from recaudit.solvers.trajectories.polytope import RatingCell, enumerate_cells, top_regions
 from recaudit.solvers.trajectories.problem import BestRollOuts, RollOutProblem, TrajectorySolution, without
+from recaudit.solvers.trajectories.relaxation import bound_beyond
 
-# What the evaluations of one cell may hold, in bytes.
-_WORK_BYTES = 1 << 26
-_ROUNDS = 100
+# What the bounds of cells and targets may hold, in bytes.
+_BOUND_BYTES = 1 << 28
 # Scores held at once: 32 MB.
 _BLOCK = 1 << 22
 _UNIT = float(np.finfo(np.float64).eps)
@@ -38,35 +39,74 @@ _FAR_BELOW = 50.0
 
 
 def maximize_after_top1(
-    problem: RollOutProblem, beta: float, tol: float = 1e-6, *, max_cells: int = 2000
+    problem: RollOutProblem, beta: float, tol: float = 1e-6, *, sequences: int = 10_000
 ) -> TrajectorySolution:
     """The largest softmax probability of each target over the ratings of the next top items, low < high.
 
-    Solved when the bounds on log-probability are `tol` apart. More than `max_cells` sequences at a step are not
-    followed: what is found then is bounded by 1 alone.
+    Solved when the bounds on log-probability are `tol` apart. Where there are more than so many `sequences` at a step,
+    a quarter as many roll-outs with few different ratings say what can be reached, and `bound_beyond` what cannot.
     """
     beta, tol = check_positive("beta", beta), check_positive("tol", tol)
-    cells, complete = enumerate_cells(problem, max_cells)
-    best = BestRollOuts(problem)
-    bounds = np.empty((len(cells), len(problem.targets)))
+    cells, complete = enumerate_cells(problem, sequences)
+    n = len(problem.targets)
+    if not complete:
+        upper = np.full(n, -np.inf)
+        for cell in cells:
+            open_ = np.flatnonzero(upper < 0)
+            if not len(open_):
+                break
+            some = replace(problem, targets=problem.targets[open_])
+            upper[open_] = np.maximum(upper[open_], bound_beyond(cell, some, beta))
+        tried = _try_ratings(problem, Softmax(beta=beta), _few_ratings(problem, max(1, sequences // 4)))
+        return tried.best.solution(upper, tol, tried.sequences, complete=False)
+    best, upper = BestRollOuts(problem), np.full(n, -np.inf)
+    width = max(1, _BOUND_BYTES // (4 * max(1, len(cells))))
+    for start in range(0, n, width):
+        rows = np.arange(start, min(n, start + width))
+        upper[rows] = _solve_cells(cells, problem, beta, tol, rows, best)
+    return best.solution(np.minimum(upper, 0.0), tol, len(cells), complete=True)
+
+
+def _solve_cells(
+    cells: list[RatingCell], problem: RollOutProblem, beta: float, tol: float, rows: IntArray, best: BestRollOuts
+) -> FloatArray:
+    """(rows,): no target of these rows exceeds this in any cell."""
+    bounds, home = np.empty((len(cells), len(rows)), dtype=np.float32), np.zeros(len(rows), dtype=np.int64)
     for place, cell in enumerate(cells):
-        bounds[place] = _CellObjective(cell, problem, beta).bound_from_vertices(best)
-    # The cells that promise most to most targets first: what they reach settles many others.
-    promising = np.bincount(bounds.argmax(axis=0), minlength=len(bounds)) if bounds.size else np.zeros(len(bounds))
-    for place in np.argsort(-promising, kind="stable"):
-        rows = np.flatnonzero(bounds[place] > best.lower + tol)
-        if len(rows):
-            bounds[place, rows] = _CellObjective(cells[place], problem, beta).solve(rows, best, tol)
-    upper = np.minimum(bounds.max(axis=0, initial=-np.inf), 0.0) if complete else np.zeros(len(problem.targets))
-    return best.solution(upper, tol, len(cells), complete=complete)
+        before = best.lower[rows]
+        seen = CellObjective(cell, problem, beta).look(rows, best)
+        home[best.lower[rows] > before] = place
+        rounded_up = np.nextafter(seen.astype(np.float32), np.float32(np.inf))
+        bounds[place] = np.where(np.isneginf(seen), -np.inf, rounded_up)
+    if not len(cells):
+        return np.full(len(rows), -np.inf)
+    # What each target can reach in the cell where it did best so far settles most of the other cells.
+    exact = np.full(len(rows), -np.inf)
+    for first in (True, False):
+        for place, cell in enumerate(cells):
+            wanted = bounds[place] > best.lower[rows] + tol
+            own = np.flatnonzero(wanted & (home == place) if first else wanted)
+            if len(own):
+                exact[own] = np.maximum(exact[own], CellObjective(cell, problem, beta).solve(rows[own], best, tol))
+                bounds[place, own] = -np.inf
+    # What was not solved further is not above what was reached, or within the tolerance of it.
+    return np.asarray(np.maximum(exact, bounds.max(axis=0)))
 
 
-def reach_top_after_top1(problem: RollOutProblem, epsilon: float, *, max_cells: int = 2000) -> TrajectorySolution:
-    """The largest probability of each target where the top item is recommended with 1 - epsilon, others equally."""
-    cells, complete = enumerate_cells(problem, max_cells)
+def reach_top_after_top1(problem: RollOutProblem, epsilon: float, *, sequences: int = 10_000) -> TrajectorySolution:
+    """The largest probability of each target where the top item is recommended with 1 - epsilon, others equally.
+
+    With more than so many `sequences` at a step, as in `maximize_after_top1`, and bounded by the larger of the two.
+    """
+    cells, complete = enumerate_cells(problem, sequences)
     others = int(problem.candidates.sum()) - problem.steps - 1
     with np.errstate(divide="ignore"):
         often, seldom = np.log(1.0 if others == 0 else 1 - epsilon), np.log(epsilon / max(1, others))
+    if not complete:
+        few = _few_ratings(problem, max(1, sequences // 4))
+        tried = _try_ratings(problem, EpsilonGreedy(epsilon=epsilon) if epsilon else Top1(), few)
+        upper = np.full(len(problem.targets), max(often, seldom))
+        return tried.best.solution(upper, 0.0, tried.sequences, complete=False)
     best, top = BestRollOuts(problem), np.zeros(len(problem.targets), dtype=bool)
     for cell in cells:
         left = np.flatnonzero(~best.found & ~np.isin(problem.targets, cell.state.items))
@@ -80,53 +120,6 @@ def reach_top_after_top1(problem: RollOutProblem, epsilon: float, *, max_cells: 
     # With an epsilon near 1 the top item is the least likely one, and not being it may be better.
     upper = np.where(top | ~np.bool_(complete), max(often, seldom), seldom)
     return best.solution(upper, 0.0, len(cells), complete=complete)
-
-
-@final
-class _CellObjective:
-    """The targets' log-probabilities on one cell; ratings are `middle + half u` with u in [-1, 1]^K, and beta is 1."""
-
-    def __init__(self, cell: RatingCell, problem: RollOutProblem, beta: float) -> None:
-        self.cell, self.problem = cell, problem
-        self.middle, self.half = (problem.low + problem.high) / 2, (problem.high - problem.low) / 2
-        # Positions, among all targets, of those not rated on the way.
-        self.rows = np.flatnonzero(~np.isin(problem.targets, cell.state.items))
-        left = np.flatnonzero(without(problem.candidates, cell.state.items))
-        own = torch.from_numpy(np.searchsorted(left, problem.targets[self.rows]))
-        slope, intercept = (aligned(part[left])[None] for part in cell.state.affine())
-        box = (torch.full((1, slope.shape[2]), end, dtype=torch.double) for end in (self.middle, self.half))
-        scores = Scaled.of(slope, intercept, beta, *box)
-        self.family = LogSumExp(scores, _WORK_BYTES)
-        self.hull = Hull(self.family, aligned((cell.ratings.vertices - self.middle) / self.half))
-        # (rows, K) and (rows,): a target's log-probability is `constant` minus the objective g(u) - b.u.
-        self.slopes, self.constant = scores.slopes[0, own], self.family.offsets[0, own].numpy()
-        self.rounding = (self.family.rounding + self.family.own_rounding[0, own]).numpy()
-
-    def bound_from_vertices(self, best: BestRollOuts) -> FloatArray:
-        """(all targets,): no target exceeds this in the cell, from its vertices; -inf for those rated on the way."""
-        bounds = np.full(len(self.problem.targets), -np.inf)
-        place, objective, floor = self.hull.start(self.slopes)
-        self._offer(best, np.arange(len(self.rows)), objective, self.hull.points[place])
-        bounds[self.rows] = self.constant - floor.numpy() + self.rounding
-        return bounds
-
-    def solve(self, rows: IntArray, best: BestRollOuts, tol: float) -> FloatArray:
-        """(rows,): these targets do not exceed this in the cell, within `tol` of the best value of each anywhere."""
-        own = np.searchsorted(self.rows, rows)
-        slopes, constant, rounding = self.slopes[torch.from_numpy(own)], self.constant[own], self.rounding[own]
-        aim = tolerance_beside(tol / 2, torch.from_numpy(rounding))
-        enough = torch.from_numpy(constant + rounding - best.lower[rows]) - tol
-        points, objective, floor = minimize(self.family, self.hull, slopes, enough, aim, _ROUNDS)
-        self._offer(best, own, objective, points)
-        return np.asarray(constant - floor.numpy() + rounding)
-
-    def _offer(self, best: BestRollOuts, own: IntArray, objective: Tensor, points: Tensor) -> None:
-        """Take over what is better than before, of the targets at the places `own` (n,) among the rows."""
-        ratings = np.clip(self.middle + self.half * points.numpy(), self.problem.low, self.problem.high)
-        value = np.minimum(self.constant[own] - objective.numpy(), 0.0)
-        lower, rows = value - self.rounding[own], self.rows[own]
-        better = lower > best.lower[rows]
-        best.put(rows[better], value[better], lower[better], self.cell.state.items, ratings[better])
 
 
 class _Branch(NamedTuple):
@@ -154,21 +147,36 @@ class _Branch(NamedTuple):
 
 
 def maximize_after_stars(
-    problem: RollOutProblem, policy: Policy, values: FloatArray, tol: float = 1e-6, *, max_sequences: int = 10_000
+    problem: RollOutProblem, policy: Policy, values: FloatArray, tol: float = 1e-6, *, sequences: int = 10_000
 ) -> TrajectorySolution:
     """The largest probability of each target under `policy`, over every way to rate the next top items.
 
-    `values` (ratings,), ascending, take the place of `low` and `high`. Where there are more than `max_sequences`
+    `values` (ratings,), ascending, take the place of `low` and `high`. Where there are more than so many `sequences`
     sequences of stars, the steps beyond take the lowest, the middle and the highest star alone, then just the middle
     one, and what is found is bounded by 1. Solved where the bounds on log-probability are `tol` apart.
     """
-    choices = _stars_by_step(values, problem.steps, max_sequences)
+    choices = _stars_by_step(values, problem.steps, sequences)
     complete = all(len(own) == len(values) for own in choices)
+    tried = _try_ratings(problem, policy, choices)
+    upper = tried.most if complete else np.zeros(len(problem.targets))
+    return tried.best.solution(upper, tol, tried.sequences, complete=complete)
+
+
+class _Tried(NamedTuple):
+    """What some roll-outs lead to."""
+
+    best: BestRollOuts
+    most: FloatArray  # (targets,): none of them exceeds this
+    sequences: int  # of items that they are shown
+
+
+def _try_ratings(problem: RollOutProblem, policy: Policy, choices: list[FloatArray]) -> _Tried:
+    """Every roll-out in which each step is rated with one of its `choices`."""
     branches = [_Branch(problem.start, np.zeros((1, 0)))]
     for own in choices:
         branches = [after for branch in branches for after in branch.extended(problem.shown, own)]
     targets, best = problem.targets, BestRollOuts(problem)
-    upper = np.full(len(targets), -np.inf) if complete else np.zeros(len(targets))
+    upper = np.full(len(targets), -np.inf)
     for branch in branches:
         allowed = without(problem.candidates, branch.state.items)
         slope, intercept = (aligned(array) for array in branch.state.affine())
@@ -180,7 +188,19 @@ def maximize_after_stars(
             rows = np.flatnonzero(allowed[targets] & ((reached > best.value) | ~best.found))
             best.put(rows, reached[rows], least[place[rows], rows], branch.state.items, part[place[rows]])
             upper = np.maximum(upper, most.max(axis=0))
-    return best.solution(upper, tol, len(branches), complete=complete)
+    return _Tried(best, upper, len(branches))
+
+
+def _few_ratings(problem: RollOutProblem, most: int) -> list[FloatArray]:
+    """The ratings of each step: both ends, and the middle of as many of the last steps as `most` roll-outs allow; where
+    not even the ends do, the middle alone at the first steps."""
+    counts = [1] * problem.steps
+    for more in (2, 3):
+        for step in reversed(range(problem.steps)):
+            if math.prod(counts) // counts[step] * more <= most:
+                counts[step] = more
+    ends = problem.low, problem.high
+    return [np.linspace(*ends, count) if count > 1 else np.array([sum(ends) / 2]) for count in counts]
 
 
 def _log_probabilities(

@@ -1,0 +1,52 @@
+"""What a run will take, as a person reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from recaudit.cli.messages import plain_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from recaudit.runs import RunEstimate
+
+_ROWS, _SHARE = 12, 0.95
+"""The longest steps that are shown: at most so many, until they have so much of the whole."""
+
+
+def estimate_table(told: RunEstimate) -> Table:
+    """The longest steps first, and how long the others take together."""
+    table = plain_table("Model", "Step", "About", "Memory")
+    ordered = sorted(told.steps, key=lambda step: -(step.seconds or 0.0))
+    covered, rows = 0.0, 0
+    for step in ordered[:_ROWS]:
+        if not step.seconds or covered > _SHARE * told.seconds:
+            break
+        table.add_row(step.model, step.step, _time(step.seconds), _bytes(step.memory))
+        covered, rows = covered + step.seconds, rows + 1
+    if others := [step for step in ordered[rows:] if step.seconds is not None]:
+        table.add_row(f"{len(others)} more", "", _time(told.seconds - covered), _bytes(max(s.memory for s in others)))
+    return table
+
+
+def estimate_lines(told: RunEstimate) -> Iterator[str]:
+    """The whole, what is not known, and what could be changed."""
+    yield f"In all about {_time(told.seconds)}, within a factor of two, and {_bytes(told.memory)} beside the log."
+    for why in dict.fromkeys(step.why for step in told.unknown):
+        steps = ", ".join(f"{step.step} of {step.model}" for step in told.unknown if step.why == why)
+        yield f"Not known: {steps}: {why.rstrip('.')}."
+    yield from told.advice
+
+
+def _time(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{seconds / 3600:.1f} h"
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 2**20:,.0f} MiB" if count < 2**30 else f"{count / 2**30:,.1f} GiB"

@@ -1,0 +1,391 @@
+"""What a run will take, before it starts: every step timed on slices of the log, by the code that will do it.
+
+A step is timed on two slices of users, a small one and one of four times as many, with the whole catalogue. What grows
+with users is then told from what does not: `a + b x` where the time grows no faster than the slice, a power of x where
+it does (pairs of users). A recommender whose fit grows with the catalogue is timed on slices of items instead. Within
+an audit the first pieces of a map are worked out, and the others take as long as those did and give the same answers:
+what follows a map is timed at its full size.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import cycle, islice
+from typing import NamedTuple, final
+
+import numpy as np
+
+from recaudit.arrays import IntArray
+from recaudit.audits.audit import Audit, Subject
+from recaudit.audits.samples import resolve_users
+from recaudit.data.interactions import Interactions
+from recaudit.data.splits import Split
+from recaudit.engines import Engine, track
+from recaudit.engines.base import Answer, Piece
+from recaudit.errors import NotSupportedError, RecauditError
+from recaudit.machine import check_memory
+from recaudit.models.base import Recommender
+from recaudit.models.checks import check_device
+from recaudit.runs.configuration import Configuration
+from recaudit.runs.recommenders import Model
+
+FIT = "fit"
+"""The step that makes a model."""
+SLICES = 1 / 64, 1 / 16
+"""Shares of the users that steps are timed on."""
+USERS = (32, 1024), (128, 4096)
+"""The fewest and the most users of each slice."""
+_ITEMS = 1 / 4, 1 / 2
+"""Shares of the items, for fits that grow with the catalogue."""
+_LINEAR = 1.25
+"""A measured power up to this is rounding: time that grows with the slice."""
+_ADVISED = 0.1
+"""A step with a larger share of the whole has something said about what a smaller sample would save."""
+
+
+@final
+@dataclass(frozen=True)
+class StepEstimate:
+    """What one step of one model will take."""
+
+    model: str
+    step: str
+    """An audit's name, or "fit"."""
+    seconds: float | None
+    """None where nothing can be timed beforehand."""
+    memory: int
+    """Bytes beside the log, reckoned from the shapes; 0 for little."""
+    why: str = ""
+    """Why nothing can be timed, or why there will be no answer."""
+
+
+@final
+@dataclass(frozen=True)
+class RunEstimate:
+    """What a run will take, step by step."""
+
+    steps: tuple[StepEstimate, ...]
+    advice: tuple[str, ...]
+    """What a smaller sample would cost and lose."""
+    spent: float
+    """Seconds that the estimate took."""
+
+    @property
+    def seconds(self) -> float:
+        """Of all steps that could be timed."""
+        return sum(step.seconds or 0.0 for step in self.steps)
+
+    @property
+    def memory(self) -> int:
+        """Bytes beside the log that the largest step needs, with the model that it is about."""
+        fitted = {step.model: step.memory for step in self.steps if step.step == FIT}
+        return max(
+            (step.memory + (fitted.get(step.model, 0) if step.step != FIT else 0) for step in self.steps), default=0
+        )
+
+    @property
+    def unknown(self) -> tuple[StepEstimate, ...]:
+        """The steps that could not be timed."""
+        return tuple(step for step in self.steps if step.seconds is None)
+
+
+def estimate(config: Configuration) -> RunEstimate:
+    """What this run will take from the start; the data is read, nothing is written."""
+    check_device(config.device)
+    data, split = config.split.load(config.data, config.seed)
+    for audit in config.audits.values():
+        audit.check(split.train)
+    return estimate_steps(config, data, split)
+
+
+def estimate_steps(
+    config: Configuration,
+    data: Interactions,
+    split: Split,
+    done: Collection[tuple[str, str]] = (),
+    enough: float = 0.0,
+) -> RunEstimate:
+    """What is left of the run; `done` are the (model, audit) that need not be done again.
+
+    Memory that the machine does not have is refused here, before anything is asked for. A run that takes less than
+    `enough` seconds even if all of its time grows with the users is timed on the small slice alone.
+    """
+    begun = time.perf_counter()
+    left = {
+        model.label: {name: audit for name, audit in config.steps(model).items() if (model.label, name) not in done}
+        for model in config.measured
+    }
+    models = [model for model in config.measured if left[model.label]]
+    for model in models:
+        _check_room(model, left[model.label], split.train)
+    timed, known = [_ModelTimes(config, model, left[model.label], split.train) for model in models], set[object]()
+    found: list[StepEstimate] = []
+    for which in (0, 1):
+        part = _Slice.of(config, data, split, which)
+        for own in track(timed, "Estimate", len(timed)):
+            own.take(part, known)
+        found = [step for own in timed for step in own.steps()]
+        if sum(step.seconds or 0.0 for step in found) < enough:
+            break
+    spent = time.perf_counter() - begun
+    return RunEstimate(tuple(found), tuple(_advice(config, found, split.train.n_users)), spent)
+
+
+def _check_room(model: Model, audits: dict[str, Audit], train: Interactions) -> None:
+    own = model.recommender.memory(train)
+    for name, audit in audits.items():
+        needed = own + audit.memory(train)
+        remedy = f"Ask about fewer ({audit.drawn[0]} = ...)." if audit.drawn else "Leave out items with few ratings."
+        check_memory(needed, f"{name} of {model.label}", remedy)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Slice:
+    """A part of the run's people."""
+
+    data: Interactions
+    train: Interactions
+    test: Interactions
+
+    @classmethod
+    def of(cls, config: Configuration, data: Interactions, split: Split, which: int) -> _Slice:
+        drawn = resolve_users(_size(data.n_users, which), data, config.seed, "estimate")
+        # People who are asked about by name are among them.
+        named = [getattr(audit, name) for audit in config.audits.values() for name in audit.drawn]
+        known = set(data.user_ids)
+        ids = {one for some in named if isinstance(some, tuple) for one in some if one in known}
+        users = np.union1d(drawn, data.users_at(ids)) if ids else drawn
+        return cls(*(people(log, users) for log in (data, *split)))
+
+
+def people(log: Interactions, users: IntArray) -> Interactions:
+    """The log of these users (positions, ascending) alone; the catalogue stays."""
+    counts = log.user_counts[users]
+    rows = np.concatenate([np.arange(log.indptr[user], log.indptr[user + 1]) for user in users])
+    return replace(
+        log,
+        user_ids=log.user_ids.gather(users),
+        indptr=np.concatenate([[0], np.cumsum(counts)]),
+        items=log.items[rows],
+        ratings=log.ratings[rows],
+        times=None if log.times is None else log.times[rows],
+        attributes=log.attributes[users] if log.attributes.height else log.attributes,
+    ).frozen()
+
+
+def catalogue(log: Interactions, items: IntArray) -> Interactions:
+    """The log of these items (positions, ascending) alone; all users stay, and what items are about is left out."""
+    kept = np.isin(log.items, items)
+    cut = log.subset(kept)
+    place = np.searchsorted(items, cut.items).astype(np.int32)
+    return replace(cut, item_ids=log.item_ids.gather(items), items=place, titles=None, category_systems=()).frozen()
+
+
+class _Taken(NamedTuple):
+    """What a step of a slice took, or would have taken with all pieces of its maps."""
+
+    seconds: float
+    outside: float
+    """Of it, outside of maps."""
+
+
+@final
+class _ModelTimes:
+    """The times of one model's steps, slice by slice, and what they come to."""
+
+    def __init__(self, config: Configuration, model: Model, audits: dict[str, Audit], train: Interactions) -> None:
+        self.config, self.model, self.audits, self.train = config, model, audits, train
+        self.taken: dict[str, list[_Taken]] = {step: [] for step in (FIT, *audits)}
+        self.refused: dict[str, RecauditError] = {}
+        self.by_items: float | None = None
+
+    def take(self, part: _Slice, known: set[object]) -> None:
+        """Time the fit and the audits; what was made elsewhere is neither fitted nor asked.
+
+        The first time of anything takes longer, by what is compiled: what is not `known` is timed again.
+        """
+        recommender = self.model.recommender
+        if recommender.given:
+            return
+
+        def again(*what: object) -> float:
+            new = what not in known
+            known.add(what)
+            return _COMPILED if new else _JITTER
+
+        fit = partial(recommender.fit, part.train, rng=self.config.seed)
+        seconds, fitted = _timed(fit, again(type(recommender)))
+        self.taken[FIT].append(_Taken(seconds, seconds))
+        if recommender.grows_with == "items" and self.by_items is None:
+            self.by_items = _fit_by_items(recommender, self.train, self.config.seed)
+        subject = Subject(fitted, recommender, part.data, part.test)
+        for name, audit in self.audits.items():
+            if name in self.refused or self._settled(name) is not None:
+                continue
+            try:
+                self.taken[name].append(_audited(self.config, audit, subject, again(name, type(fitted))))
+            except RecauditError as error:
+                self.refused[name] = error
+
+    def steps(self) -> Iterator[StepEstimate]:
+        """What the times so far come to."""
+        memory = {FIT: self.model.recommender.memory(self.train)}
+        memory |= {name: audit.memory(self.train) for name, audit in self.audits.items()}
+        for step, taken in self.taken.items():
+            seconds: float | None = None
+            why = str(self.refused.get(step, ""))
+            if isinstance(self.refused.get(step), NotSupportedError):
+                seconds = 0.0
+            elif self.model.recommender.given:
+                why = "what was made elsewhere is not asked before the run"
+            elif step not in self.refused:
+                seconds = self._seconds(step, taken)
+            yield StepEstimate(self.model.label, step, seconds, memory[step], why)
+
+    def _seconds(self, step: str, taken: Sequence[_Taken]) -> float:
+        users = self.train.n_users
+        if step == FIT and self.by_items is not None:
+            return self.by_items
+        if (settled := self._settled(step)) is not None:
+            return settled
+        asked = self._asked(step)
+        whole = min(asked, users) if asked > _size(users, 0) else users
+        shares = [min(1.0, _size(users, which) / whole) for which in range(len(taken))]
+        return grown(shares, [own.seconds for own in taken])
+
+    def _asked(self, step: str) -> int:
+        """How many people an audit draws; 0 for all."""
+        audit = self.audits.get(step)
+        counts = [] if audit is None else [getattr(audit, name) for name in audit.drawn]
+        return max((count for count in counts if isinstance(count, int)), default=0)
+
+    def _settled(self, step: str) -> float | None:
+        """The time of an audit of a sample that the small slice holds, if all that may grow with the users is little.
+
+        Its maps are over the sample, and take as long in the whole; what is outside of them grows with the users at
+        most.
+        """
+        users, small = self.train.n_users, _size(self.train.n_users, 0)
+        if not self.taken[step] or not 0 < self._asked(step) <= small:
+            return None
+        least, outside = self.taken[step][0]
+        most = least + outside * (users / small - 1)
+        return (least + most) / 2 if most <= _CLOSE * least else None
+
+
+_COMPILED, _JITTER = 10.0, 0.1
+"""Seconds from which work is timed once: beside them compiling, or chance, does not count."""
+_CLOSE = 1.6
+"""Bounds on a time that are no further apart need no second slice."""
+
+
+def _size(users: int, which: int) -> int:
+    """How many people are drawn for a slice."""
+    return int(min(np.clip(SLICES[which] * users, *USERS[which]), users))
+
+
+def _fit_by_items(recommender: Recommender, train: Interactions, seed: int) -> float:
+    order = np.argsort(-train.item_counts, kind="stable")
+    times = []
+    for share in _ITEMS:
+        # Every second, every fourth by popularity: as dense as the whole.
+        part = catalogue(train, np.sort(order[:: round(1 / share)]))
+        times.append(_timed(partial(recommender.fit, part, rng=seed), _JITTER)[0])
+    return grown(_ITEMS, times, most=3.0)
+
+
+def _audited(config: Configuration, audit: Audit, subject: Subject, again: float) -> _Taken:
+    """What an audit of a slice takes, its maps worked out in part."""
+    device = "cpu" if audit.idle(subject.model) else config.device
+
+    def run(engine: Engine) -> Engine:
+        _ = audit.run(subject, rng=config.seed, engine=engine, device=device).tables
+        return engine
+
+    try:
+        seconds, engine = _timed(lambda: run(Sampled(config.engine)), again)
+    except RecauditError:
+        raise
+    except Exception:  # an audit that holds answers against pieces: it is timed as it is
+        seconds, engine = _timed(partial(run, config.engine), again)
+    if not isinstance(engine, Sampled):
+        return _Taken(seconds, seconds)
+    return _Taken(seconds + engine.left_out, max(0.0, seconds - engine.inside))
+
+
+def _timed(work: Callable[[], Answer], again: float) -> tuple[float, Answer]:
+    """Seconds and the answer; the second time, where the first took less than `again`."""
+    start = time.perf_counter()
+    answer = work()
+    seconds = time.perf_counter() - start
+    if seconds >= again:
+        return seconds, answer
+    start = time.perf_counter()
+    answer = work()
+    return min(seconds, time.perf_counter() - start), answer
+
+
+def grown(shares: Sequence[float], seconds: Sequence[float], most: float = 2.0) -> float:
+    """The time at share 1, of times at smaller shares: of two, or of one, as if all of it grew.
+
+    It grows by at most the power `most`.
+    """
+    large, after = shares[-1], seconds[-1]
+    if large >= 1:
+        return after
+    if len(shares) == 1:
+        return after / large
+    small, before = shares[0], seconds[0]
+    power = math.log(max(after, 1e-9) / max(before, 1e-9)) / math.log(large / small)
+    if power > _LINEAR:
+        return float(after * large ** -min(power, most))
+    slope = min(max(after - before, 0.0) / (large - small), after / large)
+    return after + slope * (1 - large)
+
+
+class Sampled(Engine):
+    """Works out the first pieces of every map; the others are counted, and get the answers of those."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.workers: int = getattr(engine, "workers", 1)
+        self.left_out = 0.0
+        """Seconds that the pieces would have taken that were not worked out."""
+        self.inside = 0.0
+        """Seconds in maps."""
+
+    def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
+        """See `Engine`."""
+        start, first = time.perf_counter(), pieces[: self.workers]
+        timed = list(self.engine.map(partial(_with_seconds, function), first))
+        self.inside += time.perf_counter() - start
+        answers = [answer for answer, _ in timed]
+        if left := len(pieces) - len(first):
+            self.left_out += left * sum(seconds for _, seconds in timed) / len(timed) / self.workers
+        yield from islice(cycle(answers), len(pieces))
+
+
+def _with_seconds(function: Callable[[Piece], Answer], piece: Piece) -> tuple[Answer, float]:
+    start = time.perf_counter()
+    answer = function(piece)
+    return answer, time.perf_counter() - start
+
+
+def _advice(config: Configuration, steps: Sequence[StepEstimate], users: int) -> Iterator[str]:
+    """For each audit that takes much of the run: what half of the people would save and lose."""
+    total = sum(step.seconds or 0.0 for step in steps)
+    for name, audit in config.audits.items():
+        own = sum(step.seconds or 0.0 for step in steps if step.step == name)
+        counts = {setting: getattr(audit, setting) for setting in audit.drawn}
+        for setting, asked in counts.items():
+            count = users if asked is None else asked
+            if isinstance(count, int) and count > 1 and own > _ADVISED * total:
+                yield (
+                    f"{name}: {setting} = {math.ceil(count / 2)} instead of {count:,} takes about half of its "
+                    f"{own:,.0f} s, and its intervals are wider by a factor of 1.4."
+                )

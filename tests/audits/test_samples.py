@@ -1,0 +1,120 @@
+"""Who is asked about: everybody, those who are named, or people drawn so that they stand for all."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import recaudit as ra
+from recaudit.audits.folding import audit as folding
+from recaudit.audits.instability import audit as instability
+from recaudit.audits.reachability import audit as reachability
+from recaudit.audits.reachability.audit import Reachability
+from recaudit.audits.samples import Effort, draw_facts, drawn_words, resolve_users, stratified
+from recaudit.data import Interactions
+from recaudit.interventions import NextK
+from recaudit.metrics.groupings import groupings
+from recaudit.metrics.intervals import Bootstrap, aggregate, mean
+
+USERS = 203
+"""No multiple of what is drawn: shares are rounded."""
+
+
+@pytest.fixture(scope="module")
+def log() -> Interactions:
+    """Users who rated from 1 to 60 items, most of them few."""
+    counts = 1 + (59 * np.linspace(0, 1, USERS) ** 3).astype(int)
+    rows = [(user, item, 1.0 + (user + item) % 5) for user, count in enumerate(counts) for item in range(count)]
+    return Interactions.from_frame(pl.DataFrame(rows, ["user", "item", "rating"], orient="row"))
+
+
+def test_everybody_is_as_likely_as_anybody_else(log: Interactions) -> None:
+    seeds, count = 4000, 30
+    drawn = np.zeros(USERS)
+    for seed in range(seeds):
+        some = stratified(log, count, seed, "users")
+        assert len(np.unique(some)) == count
+        drawn[some] += 1
+    # 4,000 draws of probability 30 / 203: five standard deviations, over 203 users.
+    chance = count / USERS
+    assert np.abs(drawn / seeds - chance).max() < 5 * np.sqrt(chance * (1 - chance) / seeds)
+
+
+def test_every_quartile_of_history_has_its_share(log: Interactions) -> None:
+    weights = groupings(log, ["history"])[0].weights
+    share = weights.sum(axis=0) * 50 / USERS
+    for seed in range(20):
+        inside = weights[stratified(log, 50, seed, "users")].sum(axis=0)
+        assert (inside >= np.floor(share)).all()
+        assert (inside <= np.ceil(share)).all()
+
+
+def test_means_are_unbiased_and_intervals_cover_what_all_come_to(log: Interactions) -> None:
+    values = np.log(log.user_counts) + np.random.default_rng(0).normal(size=USERS)
+    truth, seeds, found, covered = values.mean(), 400, [], 0
+    for seed in range(seeds):
+        own = values[stratified(log, 60, seed, "users")]
+        [row] = aggregate([mean("value", own, np.ones(60))], Bootstrap(samples=400, rng=seed))[0].iter_rows(named=True)
+        found.append(row["value"])
+        covered += row["lower"] <= truth <= row["upper"]
+    assert abs(np.mean(found) - truth) < 4 * np.std(found) / np.sqrt(seeds)
+    assert covered / seeds >= 0.95
+    # A simple draw is further off: how much people have rated explains half of what they differ by.
+    draw = np.random.default_rng(1)
+    simple = [values[draw.choice(USERS, 60, replace=False)].mean() for _ in range(seeds)]
+    assert np.std(found) < 0.85 * np.std(simple)
+
+
+def test_all_are_asked_unless_that_costs_too_much(log: Interactions) -> None:
+    everybody, enough, less = np.arange(USERS), Effort(1, USERS, 40), Effort(1, USERS - 1, 40)
+    for some, effort in ((None, None), (None, enough), ("all", less)):
+        np.testing.assert_array_equal(resolve_users(some, log, 0, effort=effort), everybody)
+    some = resolve_users(None, log, 0, effort=less)
+    assert len(some) == 40
+    np.testing.assert_array_equal(some, resolve_users(None, log, 0, effort=less))
+    assert not np.array_equal(some, resolve_users(None, log, 1, effort=less))
+    assert len(resolve_users(17, log, 0, effort=less)) == 17
+
+
+@pytest.mark.parametrize(
+    ("users", "each", "asked"), [(100, 10, 100), (101, 10, 50), (101, 5, 101), (101, 100, 30), (20, 1000, 20)]
+)
+def test_how_many_follows_from_what_each_costs(users: int, each: int, asked: int) -> None:
+    assert Effort(each, most=1000, drawn=500).people(users) == asked
+
+
+def test_a_result_says_that_people_were_drawn(log: Interactions) -> None:
+    some = resolve_users(None, log, 0, effort=Effort(1, 1, 40))
+    facts = draw_facts(None, some, log)
+    assert facts == {"drawn": {"users": 40, "of": USERS, "by": "history"}}
+    assert drawn_words(facts["drawn"]).startswith("40 of 203 users were asked about")
+    assert draw_facts(40, some, log) == {}
+    assert draw_facts(None, np.arange(USERS), log) == {}
+
+
+def test_all_is_a_setting() -> None:
+    assert Reachability(users="all").users == "all"
+
+
+def test_audits_draw_where_a_log_is_large(log: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ra.models.ALS(factors=2, iterations=2).fit(log)
+    monkeypatch.setattr(reachability, "_MOST_SCORES", 1)
+    monkeypatch.setattr(reachability, "_DRAWN_SCORES", 1)
+    monkeypatch.setattr(instability, "_MOST_ASKED", 40 * USERS)
+    monkeypatch.setattr(folding, "_MOST_PAIRS", 40 * log.n_items)
+    rest = {"samples": 10, "by": ("history",)}
+    reached = ra.reachability(model, actions=NextK(2), refits=0, targets=3, **rest)
+    moved = ra.instability(model, edits=NextK(2), refits=0, **rest)
+    folded = ra.folding(model, **rest)
+    for result, asked in ((reached, 30), (moved, 40), (folded, 40)):
+        assert result.facts["drawn"] == {"users": asked, "of": USERS, "by": "history"}
+        assert len(result.users) == asked
+        assert f"{asked} of 203 users were asked about" in result.summary()
+    assert len(moved.editors) == USERS
+    everybody = ra.reachability(model, actions=NextK(2), refits=0, targets=3, users="all", **rest)
+    assert len(everybody.users) == USERS
+    assert "drawn" not in everybody.facts
+    # The same people for another model.
+    other = ra.reachability(ra.models.ALS(factors=3).fit(log), actions=NextK(2), refits=0, targets=3, **rest)
+    assert other.users["user"].equals(reached.users["user"])

@@ -1,0 +1,295 @@
+"""What a run will take is said before it starts: times from slices, by the code that will do the work."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from recaudit import machine, runs
+from recaudit.audits.audit import Audit, Context, Subject
+from recaudit.audits.result import Result
+from recaudit.cli import app
+from recaudit.data import Interactions, datasets
+from recaudit.data.synthetic import World, demo_world
+from recaudit.engines import Processes, Serial, Threads
+from recaudit.errors import MachineError
+from recaudit.models import EASE, FittedModel, Random, Recommender
+from recaudit.registry import AUDITS, MODELS
+from recaudit.runs import Configuration, RunEstimate, estimate, execute, execution
+from recaudit.runs.estimate import FIT, Sampled, catalogue, grown, people
+
+CONFIG = """
+floors = false
+[data]
+name = "demo"
+[[model]]
+kind = "slow"
+[audits.slow]
+"""
+
+
+class Clock:
+    """A clock that work moves on."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+CLOCK = Clock()
+
+
+class SlowFit(Recommender):
+    """Takes a moment a rating."""
+
+    def fit(self, data: Interactions, rng: int = 0) -> FittedModel:
+        """See `Recommender`."""
+        CLOCK.now += 1 + 0.001 * len(data)
+        return Random().fit(data, rng)
+
+
+class SlowAudit(Audit):
+    """Takes a moment a user, and one for all."""
+
+    drawn = ("users",)
+    users: int | None = None
+    """How many."""
+
+    def measure(self, subject: Subject, context: Context) -> Result:
+        """See `Audit`."""
+        assert subject.model is not None
+        n = subject.model.data.n_users
+        asked = list(range(n if self.users is None else min(n, self.users)))
+        CLOCK.now += 0.25
+        answers = list(context.engine.map(slow_piece, asked, "slow"))
+        assert len(answers) == len(asked)
+        return Result(self, {}, rng=context.rng)
+
+
+def slow_piece(piece: int) -> int:
+    CLOCK.now += 0.5
+    return piece
+
+
+@pytest.fixture(scope="module")
+def many() -> World:
+    return demo_world(rng=1, users=2000, items=60)
+
+
+@pytest.fixture(autouse=True)
+def slow(monkeypatch: pytest.MonkeyPatch, many: World) -> None:
+    """A recommender and an audit that take known times, as if a package had brought them."""
+    monkeypatch.setattr(time, "perf_counter", CLOCK)
+    monkeypatch.setattr(datasets, "load", lambda name, path=None: many.data)
+    for registry, part in ((AUDITS, "SlowAudit"), (MODELS, "SlowFit")):
+        point = EntryPoint("slow", f"{__name__}:{part}", registry.groups[0])
+        monkeypatch.setitem(registry.__dict__, "_points", {**registry._points, "slow": point})
+
+
+def parsed(text: str = CONFIG) -> Configuration:
+    return runs.parse(text, source="run.toml", folder=Path())
+
+
+def seconds(told: RunEstimate) -> dict[str, float | None]:
+    return {step.step: step.seconds for step in told.steps}
+
+
+class TestTimes:
+    def test_what_grows_is_told_from_what_does_not(self, many: World, tmp_path: Path) -> None:
+        told = seconds(estimate(parsed()))
+        manifest = execute(parsed(), tmp_path / "out").manifest
+        assert manifest.models[0].fit_seconds == pytest.approx(1 + 0.001 * manifest.data.train, rel=1e-9)
+        assert told[FIT] == pytest.approx(manifest.models[0].fit_seconds, rel=0.2)  # users differ in their ratings
+        assert told["slow"] == pytest.approx(0.25 + 0.5 * many.data.n_users, rel=1e-6)
+        assert told["slow"] == pytest.approx(manifest.steps[0].seconds, rel=1e-6)
+
+    def test_a_sample_takes_no_longer_among_more_people(self) -> None:
+        told = seconds(estimate(parsed(CONFIG + "users = 20\n")))
+        assert told["slow"] == pytest.approx(0.25 + 0.5 * 20, rel=1e-6)
+
+    def test_a_sample_larger_than_a_slice_is_counted_by_its_own_people(self) -> None:
+        told = seconds(estimate(parsed(CONFIG + "users = 400\n")))
+        assert told["slow"] == pytest.approx(0.25 + 0.5 * 400, rel=1e-6)
+
+    def test_little_is_worked_out(self) -> None:
+        begun = CLOCK.now
+        told = estimate(parsed())
+        assert CLOCK.now - begun < 0.05 * told.seconds
+        assert told.spent == pytest.approx(CLOCK.now - begun)
+
+    def test_it_says_what_half_of_the_people_would_save_and_lose(self) -> None:
+        (line,) = estimate(parsed()).advice
+        assert line.startswith("slow: users = 1000 instead of 2,000 takes about half of its 1,000 s")
+        assert "wider by a factor of 1.4" in line
+
+    def test_what_was_made_elsewhere_is_not_asked(self, tmp_path: Path, many: World) -> None:
+        np.savez(tmp_path / "m.npz", P=np.ones((many.data.n_users, 2)), Q=np.ones((many.data.n_items, 2)))
+        text = f"[[model]]\nkind = 'factors'\npath = '{tmp_path / 'm.npz'}'\npredicts_ratings = false\n"
+        told = estimate(parsed(CONFIG.replace('[[model]]\nkind = "slow"\n', text)))
+        assert [step.seconds for step in told.steps] == [None, None]
+        assert {step.why for step in told.unknown} == {"what was made elsewhere is not asked before the run"}
+
+    def test_a_question_without_an_answer_takes_no_time(self) -> None:
+        told = estimate(parsed(CONFIG.replace("[audits.slow]", "[audits.reachability]\nusers = 5\nbudget = 1")))
+        (step,) = [step for step in told.steps if step.step == "reachability"]
+        assert step.seconds == 0
+        assert "no formula" in step.why
+
+
+@pytest.mark.parametrize(
+    ("shares", "times", "expected"),
+    [
+        ((0.1, 0.4), (3.0, 6.0), 12.0),  # 2 + 10 x
+        ((0.1, 0.4), (2.0, 2.0), 2.0),
+        ((0.1, 0.4), (2.1, 2.0), 2.0),  # no work becomes shorter by being more
+        ((0.1, 0.4), (1.0, 16.0), 100.0),  # 100 x^2
+        ((0.1, 0.4), (1.0, 4.2), 10.5),  # a little more than in proportion is chance
+        ((0.5, 1.0), (1.0, 2.0), 2.0),
+        ((1.0, 1.0), (3.0, 2.0), 2.0),
+        ((0.1, 0.4), (0.0, 0.0), 0.0),
+    ],
+)
+def test_growth(shares: tuple[float, float], times: tuple[float, float], expected: float) -> None:
+    assert grown(shares, times) == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+def test_a_fit_that_grows_with_the_catalogue_is_timed_on_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = EASE.fit
+
+    def fit(self: EASE, data: Interactions, rng: int = 0) -> FittedModel:
+        CLOCK.now += 1e-4 * data.n_items**3
+        return real(self, data, rng)
+
+    monkeypatch.setattr(EASE, "fit", fit)
+    told = seconds(estimate(parsed(CONFIG.replace('"slow"', '"ease"', 1))))
+    assert told[FIT] == pytest.approx(1e-4 * 60**3, rel=1e-6)
+
+
+class TestSlices:
+    def test_people_keep_their_ratings_and_what_is_known_about_them(self, world: World) -> None:
+        users = np.array([3, 7, 50])
+        part = people(world.data, users)
+        assert part.user_ids.to_list() == world.data.user_ids.gather(users).to_list()
+        assert part.attributes.equals(world.data.attributes[users])
+        whole = world.data.frame().filter(pl.col("user").is_in(part.user_ids.implode()))
+        assert part.frame().equals(whole)
+        assert part.n_items == world.data.n_items
+
+    def test_a_catalogue_keeps_the_ratings_of_its_items(self, world: World) -> None:
+        items = np.array([0, 5, 6, 40])
+        part = catalogue(world.data, items)
+        ids = world.data.item_ids.gather(items)
+        assert part.item_ids.to_list() == ids.to_list()
+        kept = world.data.frame().filter(pl.col("item").is_in(ids.implode())).select("user", "item", "rating")
+        assert part.frame().select("user", "item", "rating").equals(kept)
+
+
+class TestSampledMaps:
+    @pytest.mark.parametrize("engine", [Serial(), Threads(2)], ids=repr)
+    def test_the_first_pieces_are_worked_out_and_the_others_counted(self, engine: Serial | Threads) -> None:
+        worked: list[int] = []
+
+        def work(piece: int) -> int:
+            worked.append(piece)
+            CLOCK.now += 0.5
+            return piece
+
+        sampled = Sampled(engine)
+        answers = list(sampled.map(work, list(range(100))))
+        assert len(answers) == 100
+        n = sampled.workers
+        assert answers[:n] == sorted(worked) == list(range(n))
+        assert set(answers) == set(range(n))
+        if n == 1:
+            assert sampled.left_out == pytest.approx(99 * 0.5)
+
+    def test_a_short_map_is_worked_out_as_it_is(self) -> None:
+        sampled = Sampled(Serial())
+        assert list(sampled.map(slow_piece, [4])) == [4]
+        assert list(sampled.map(slow_piece, [])) == []
+        assert sampled.left_out == 0
+
+    def test_it_travels_to_other_processes(self) -> None:
+        assert list(Sampled(Processes(1)).map(slow_piece, list(range(5)))) == [0] * 5
+
+
+class TestMemory:
+    def test_what_the_machine_lacks_is_refused_before_anything_is_fitted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(machine, "available_memory", lambda: 100_000)
+        monkeypatch.setattr(EASE, "fit", lambda *_: pytest.fail("it was fitted"))
+        with pytest.raises(MachineError, match=r"slow of EASE needs .* GiB are available"):
+            estimate(parsed(CONFIG.replace('"slow"', '"ease"', 1)))
+
+    def test_the_largest_step_counts_with_its_model(self) -> None:
+        told = estimate(parsed(CONFIG.replace('"slow"', '"ease"', 1)))
+        assert told.memory == 8 * 3 * 60**2 + 8 * 4 * 256 * 60
+
+
+class TestBeforeARun:
+    @pytest.fixture
+    def told(self) -> list[RunEstimate]:
+        return []
+
+    def test_a_large_log_is_estimated_and_only_what_is_left(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[RunEstimate]
+    ) -> None:
+        monkeypatch.setattr(execution, "LARGE", 10)
+        text = CONFIG.replace('kind = "slow"\n', 'kind = "slow"\n[[model]]\nkind = "slow"\nlabel = "Second"\n')
+
+        def stop(estimated: RunEstimate) -> None:
+            told.append(estimated)
+
+        fail = iter([False, True])
+        real = SlowAudit.measure
+
+        def measure(self: SlowAudit, subject: Subject, context: Context) -> Result:
+            if not isinstance(context.engine, Sampled) and next(fail):
+                raise KeyboardInterrupt
+            return real(self, subject, context)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(SlowAudit, "measure", measure)
+            with pytest.raises(KeyboardInterrupt):
+                execute(parsed(text), tmp_path / "out", before=stop)
+        execute(parsed(text), tmp_path / "out", before=stop)
+        execute(parsed(text), tmp_path / "out", before=stop)
+        models = [{step.model for step in each.steps} for each in told]
+        assert models == [{"SlowFit", "Second"}, {"Second"}]
+
+    def test_a_small_one_is_not(self, tmp_path: Path, told: list[RunEstimate], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(execution, "LARGE", 10**9)
+        execute(parsed(), tmp_path / "out", before=told.append)
+        assert told == []
+
+
+@pytest.fixture
+def toml(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "run.toml"
+    path.write_text(CONFIG, encoding="utf-8")
+    yield path
+    assert [file.name for file in tmp_path.iterdir()] == ["run.toml"], "a dry run has written something"
+
+
+class TestDryRun:
+    def test_it_says_what_the_run_will_take_and_does_nothing(self, toml: Path) -> None:
+        done = CliRunner().invoke(app, ["audit", str(toml), "--out", str(toml.parent / "out"), "--dry-run"])
+        assert done.exit_code == 0, done.output
+        said = " ".join(done.stdout.split())
+        assert "SlowFit slow 17 min" in said
+        assert "within a factor of two" in said
+        assert "slow: users = 1000 instead of 2,000" in said
+
+    def test_for_programs(self, toml: Path) -> None:
+        done = CliRunner().invoke(app, ["audit", str(toml), "--dry-run", "--json"])
+        document = json.loads(done.stdout)
+        assert [step["step"] for step in document["steps"]] == ["fit", "slow"]
+        assert document["seconds"] == pytest.approx(sum(step["seconds"] for step in document["steps"]))
