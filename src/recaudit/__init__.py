@@ -61,6 +61,14 @@ if TYPE_CHECKING:
     from recaudit.audits.instability.result import InstabilityResult as InstabilityResult
     from recaudit.audits.recourse.audit import Recourse as Recourse
     from recaudit.audits.recourse.audit import recourse as recourse
+    from recaudit.audits.recourse.goals import AmongFirst as AmongFirst
+    from recaudit.audits.recourse.goals import CalibratedWithin as CalibratedWithin
+    from recaudit.audits.recourse.goals import CategoryShare as CategoryShare
+    from recaudit.audits.recourse.goals import Changes as Changes
+    from recaudit.audits.recourse.goals import ItemCosts as ItemCosts
+    from recaudit.audits.recourse.goals import LikelyShown as LikelyShown
+    from recaudit.audits.recourse.goals import OutOfFirst as OutOfFirst
+    from recaudit.audits.recourse.goals import TotalChange as TotalChange
     from recaudit.audits.recourse.result import RecourseResult as RecourseResult
     from recaudit.audits.lists.accuracy import Accuracy as Accuracy
     from recaudit.audits.lists.accuracy import accuracy as accuracy
@@ -111,6 +119,16 @@ _NAMES = {
     "audits.reachability.result": ("ReachabilityResult",),
     "audits.instability.result": ("InstabilityResult",),
     "audits.recourse.audit": ("Recourse", "recourse"),
+    "audits.recourse.goals": (
+        "AmongFirst",
+        "CalibratedWithin",
+        "CategoryShare",
+        "Changes",
+        "ItemCosts",
+        "LikelyShown",
+        "OutOfFirst",
+        "TotalChange",
+    ),
     "audits.recourse.result": ("RecourseResult",),
     "audits.result": ("Result",),
     "data": ("datasets", "splits"),

@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 import polars as pl
+import torch
 from scipy import sparse
 
 from recaudit.arrays import FloatArray, IntArray
@@ -19,7 +20,7 @@ from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.search import refuse_many
 from recaudit.audits.recipe import Max, Own, Recipe, RecommendedList, Replaced
 from recaudit.audits.recourse.definitions import RECOURSE
-from recaudit.audits.recourse.goals import AmongFirst, AnyEffort, AnyGoal, CategoryShare, Changes, Sight
+from recaudit.audits.recourse.goals import AmongFirst, AnyEffort, AnyGoal, CategoryShare, Changes, OutOfFirst, Sight
 from recaudit.audits.recourse.result import RecourseResult
 from recaudit.audits.rules import RuleAudit
 from recaudit.audits.samples import Candidates, candidate_items, resolve_users
@@ -31,8 +32,9 @@ from recaudit.interventions.ratings import free_ratings
 from recaudit.models.base import FittedModel, check_response
 from recaudit.models.given.black_box import BlackBox
 from recaudit.models.response import AffineResponse
+from recaudit.ranking import top_items
 from recaudit.seeding import derive, uniforms
-from recaudit.solvers.recourse.least import Choices, Effort, Found
+from recaudit.solvers.recourse.least import Choices, LeastEffort, Certainty
 from recaudit.solvers.recourse.programs import FreeRatings, interval_effort
 from recaudit.solvers.recourse.search import searched_effort
 from recaudit.specification import Count, Some
@@ -43,10 +45,10 @@ _USERS = 4
 _GRID = 5
 """So many ratings of an interval are tried where scores can only be asked for."""
 _STATUS = {
-    Found.LEAST: Status.SOLVED,
-    Found.SOME: Status.BOUNDED,
-    Found.NONE: Status.BOUNDED,
-    Found.IMPOSSIBLE: Status.IMPOSSIBLE,
+    Certainty.LEAST: Status.SOLVED,
+    Certainty.SOME: Status.BOUNDED,
+    Certainty.NONE: Status.BOUNDED,
+    Certainty.IMPOSSIBLE: Status.IMPOSSIBLE,
 }
 
 
@@ -80,8 +82,8 @@ class Recourse(RuleAudit):
     users: Some | None = 100
     """Whose ratings are free: a count, drawn at random and the same for every model, or ids."""
     items: Some | None = 20
-    """The items that are wanted: a count, of the candidates of each user, drawn at random, or ids; all candidates where
-    it is None. Without meaning for goals about lists."""
+    """The items asked about: a count, of the candidates of each user, drawn at random, or ids; all candidates where it
+    is None. To be kept out of a list, the first so many of the list as it is. Without meaning for goals about lists."""
     candidates: Candidates = "unseen"
     """What lists are made of: items that are neither seen nor acted on (films), or all but the acted on (music,
     news)."""
@@ -127,7 +129,7 @@ class Recourse(RuleAudit):
             )
         if self.actions is not None:
             if self.actions.changes is not None:
-                remedy = "Effort says how many are changed; its curve has the share within each number of changes."
+                remedy = "LeastEffort says how many are changed; its curve has the share within each number of changes."
                 raise InputError("actions.changes", received=self.actions.changes, expected="none", remedy=remedy)
             return self.actions  # type: ignore[return-value]  # no future
         return NextK(10, ratings=_stars(log.scale))
@@ -243,6 +245,12 @@ class RecourseMethod:
             return self.named
         if self.audit.items is None:
             return among
+        if isinstance(self.audit.goal, OutOfFirst):  # of what is in the list: nothing else has to be kept out
+            scores, n = self.model.scores(np.array([user])), self.audit.goal.n
+            allowed = torch.zeros(scores.shape, dtype=torch.bool)
+            allowed[0, torch.from_numpy(among)] = True
+            shown = top_items(scores, allowed, min(n, len(among)))[0]
+            return np.sort(shown[: self.each])
         draws = uniforms(derive(self.rng, "recourse"), self.log.user_keys[[user]][:, None], self.log.item_keys[among])
         return np.sort(among[np.argsort(draws.ravel(), kind="stable")[: self.each]])
 
@@ -287,7 +295,7 @@ class RecourseMethod:
         )
 
     def _told(
-        self, user: int, item: int, answer: Effort, choices: Choices, ids: list[object], now: FloatArray
+        self, user: int, item: int, answer: LeastEffort, choices: Choices, ids: list[object], now: FloatArray
     ) -> dict[str, Any]:
         row = self._row(user, item, **_numbers(answer.found, answer.value, answer.lower, answer.nodes))
         if answer.value < np.inf:
@@ -348,9 +356,9 @@ class RecourseMethod:
         return {"pairs": len(tested), "kept": kept}
 
 
-def _numbers(found: Found, value: float, lower: float, nodes: int) -> dict[str, Any]:
+def _numbers(found: Certainty, value: float, lower: float, nodes: int) -> dict[str, Any]:
     known: dict[str, Any] = {"status": _STATUS[found].value, "nodes": nodes}
-    if found is not Found.IMPOSSIBLE:
+    if found is not Certainty.IMPOSSIBLE:
         known["lower"] = lower
     if value < np.inf:
         known |= {"value": value, "upper": value}

@@ -14,7 +14,7 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.errors import InputError
 from recaudit.interventions.ratings import STRICT
 from recaudit.solvers.lists.objective import SMOOTHING
-from recaudit.solvers.recourse.least import Choices, Effort
+from recaudit.solvers.recourse.least import Choices, LeastEffort
 from recaudit.solvers.recourse.outcomes import (
     ROUNDING,
     calibrated_effort,
@@ -50,7 +50,7 @@ class Goal(ABC):
         return not self.about_an_item
 
     @abstractmethod
-    def by_stars(self, sight: Sight, target: int, choices: Choices, budget: int) -> Effort:
+    def by_stars(self, sight: Sight, target: int, choices: Choices, budget: int) -> LeastEffort:
         """The least effort in stars."""
 
     @abstractmethod
@@ -68,7 +68,7 @@ class _Place(Goal, ABC):
     """How long the list is."""
     inside: ClassVar[bool]
 
-    def by_stars(self, sight: Sight, target: int, choices: Choices, budget: int) -> Effort:
+    def by_stars(self, sight: Sight, target: int, choices: Choices, budget: int) -> LeastEffort:
         """See `Goal`."""
         return item_effort(sight.slope, sight.scores, target, self.n, self.inside, choices, budget)
 
@@ -111,7 +111,7 @@ class LikelyShown(Goal):
     beta: Annotated[Number, Field(gt=0)] = 2.0
     """The policy is softmax with this beta."""
 
-    def by_stars(self, sight: Sight, target: int, choices: Choices, budget: int) -> Effort:
+    def by_stars(self, sight: Sight, target: int, choices: Choices, budget: int) -> LeastEffort:
         """See `Goal`."""
         return likely_effort(sight.slope, sight.scores, target, self.beta, self.p, choices, budget)
 
@@ -148,7 +148,7 @@ class CategoryShare(Goal):
     def _bound(self) -> float:
         return float(self.at_most if self.at_least is None else self.at_least)  # type: ignore[arg-type]  # one is given
 
-    def by_stars(self, sight: Sight, target: int, choices: Choices, budget: int) -> Effort:
+    def by_stars(self, sight: Sight, target: int, choices: Choices, budget: int) -> LeastEffort:
         """See `Goal`."""
         asked = (sight.slope, sight.scores, self.n, sight.shares[:, 0], self._bound, self.at_least is not None)
         return share_effort(*asked, choices, budget)
@@ -186,7 +186,7 @@ class CalibratedWithin(Goal):
     """The paper's alpha."""
     about_an_item = False
 
-    def by_stars(self, sight: Sight, target: int, choices: Choices, budget: int) -> Effort:
+    def by_stars(self, sight: Sight, target: int, choices: Choices, budget: int) -> LeastEffort:
         """See `Goal`."""
         n = min(self.n, len(sight.scores))
         asked = (sight.slope, sight.scores, n, sight.shares, sight.interests, self.smoothing, self.c)

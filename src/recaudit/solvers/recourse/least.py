@@ -29,7 +29,7 @@ _REALLY = 1e-9
 """By which part an effort must be less to be another one."""
 
 
-class Found(Enum):
+class Certainty(Enum):
     """How an answer stands."""
 
     LEAST = "least"  # found, and proved to be the least
@@ -38,10 +38,10 @@ class Found(Enum):
     IMPOSSIBLE = "impossible"  # proved
 
 
-class Effort(NamedTuple):
+class LeastEffort(NamedTuple):
     """The least effort that was looked for."""
 
-    found: Found
+    found: Certainty
     value: float  # infinite where no way was found
     lower: float  # no smaller effort does it
     option: IntArray  # (ratings,): which option each rating takes, -1 where it stays
@@ -124,13 +124,13 @@ def in_order(delta: FloatArray, choices: Choices) -> Tree:
 
 def least_effort(
     search: Callable[[float, bool, int], Searched], choices: Choices, tree: Tree, budget: int
-) -> Effort:
+) -> LeastEffort:
     """By searches up to an effort: for the first way that is found or for the least, within so many nodes."""
     most, whole = choices.most, choices.whole
     any_way = search(most, True, max(1, int(_DIVE * budget)))
     value, option, nodes = any_way.effort, any_way.option, any_way.nodes
     if value == np.inf and any_way.whole:
-        return Effort(Found.IMPOSSIBLE, np.inf, np.inf, choices.none, nodes)
+        return LeastEffort(Certainty.IMPOSSIBLE, np.inf, np.inf, choices.none, nodes)
     lower, level = 0.0, 1.0 if whole else most * 0.5**_LEVELS
     while nodes < budget:
         smaller = np.inf if value == np.inf else value - 1.0 if whole else value * (1 - _REALLY)
@@ -149,14 +149,14 @@ def least_effort(
             break
         lower = reach + 1.0 if whole else reach
         if reach == most:
-            return Effort(Found.IMPOSSIBLE, np.inf, np.inf, choices.none, nodes)
+            return LeastEffort(Certainty.IMPOSSIBLE, np.inf, np.inf, choices.none, nodes)
         level = level + 1.0 if whole else 2 * level
     if value == np.inf:
-        return Effort(Found.NONE, value, lower, choices.none, nodes)
+        return LeastEffort(Certainty.NONE, value, lower, choices.none, nodes)
     taken = choices.none.copy()
     changed = np.flatnonzero(option >= 0)
     taken[tree.order[changed]] = tree.options[changed, option[changed]]
-    return Effort(Found.LEAST if lower >= value else Found.SOME, value, min(lower, value), taken, nodes)
+    return LeastEffort(Certainty.LEAST if lower >= value else Certainty.SOME, value, min(lower, value), taken, nodes)
 
 
 @njit(nogil=True, cache=True)

@@ -21,8 +21,8 @@ from numba import njit
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.recourse.least import (
     Choices,
-    Effort,
-    Found,
+    LeastEffort,
+    Certainty,
     Searched,
     Tree,
     filled,
@@ -42,7 +42,7 @@ _LOOKS = 20
 
 def likely_effort(
     slope: FloatArray, scores: FloatArray, target: int, beta: float, least: float, choices: Choices, budget: int
-) -> Effort:
+) -> LeastEffort:
     """The least effort with which softmax shows item `target` with the probability `least` or more.
 
     `slope` (items, ratings), `scores` (items,): the candidates, with the scores as ratings are now.
@@ -65,7 +65,7 @@ def share_effort(
     at_least: bool,
     choices: Choices,
     budget: int,
-) -> Effort:
+) -> LeastEffort:
     """The least effort with which the first `n` hold at least (or at most) the part `bound` of a category.
 
     `shares` (items,): how much of each item belongs to it.
@@ -84,7 +84,7 @@ def calibrated_effort(
     most: float,
     choices: Choices,
     budget: int,
-) -> Effort:
+) -> LeastEffort:
     """The least effort with which C_KL of the first `n` is `most` or less (paper 004, Equations 4 and 5).
 
     `shares` (items, genres): p(g|i); `interests` (genres,): p(g|u).
@@ -95,7 +95,7 @@ def calibrated_effort(
 
 def _list_effort(
     kind: int, slope: FloatArray, scores: FloatArray, choices: Choices, budget: int, *, n: int, **asked: Any
-) -> Effort:
+) -> LeastEffort:
     """Of the items that can be in the list at all; order is all that counts."""
     reach = np.where(np.arange(choices.moves.shape[1]) < choices.counts[:, None], np.abs(choices.moves), 0.0)
     n = min(n, len(scores))
@@ -123,7 +123,7 @@ def _outcome_effort(
     weights: FloatArray | None = None,
     interests: FloatArray | None = None,
     smoothing: float = 0.0,
-) -> Effort:
+) -> LeastEffort:
     tree = in_order(delta, choices)
     up = down = (np.zeros((1, 1, 1)), np.zeros((1, 1, 1)))
     if kind != _LIKELY:
@@ -141,9 +141,9 @@ def _outcome_effort(
     bounds = (*down, *up)
     reached, possible = _look(goal, tree, bounds, values, 0, choices.most)
     if reached:
-        return Effort(Found.LEAST, 0.0, 0.0, choices.none, 1)
+        return LeastEffort(Certainty.LEAST, 0.0, 0.0, choices.none, 1)
     if not possible:
-        return Effort(Found.IMPOSSIBLE, np.inf, np.inf, choices.none, 1)
+        return LeastEffort(Certainty.IMPOSSIBLE, np.inf, np.inf, choices.none, 1)
 
     def search(most: float, first: bool, nodes: int) -> Searched:
         return Searched(*_search(goal, tree, bounds, values, most, first, nodes))

@@ -13,8 +13,8 @@ from numba import njit
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.recourse.least import (
     Choices,
-    Effort,
-    Found,
+    LeastEffort,
+    Certainty,
     Searched,
     Tree,
     filled,
@@ -27,7 +27,7 @@ from recaudit.ties import TIE
 
 def item_effort(
     slope: FloatArray, scores: FloatArray, target: int, n: int, inside: bool, choices: Choices, budget: int
-) -> Effort:
+) -> LeastEffort:
     """The least effort that brings item `target` among the first `n`, or out of them where not `inside`.
 
     `slope` (items, ratings) and `scores` (items,): the candidates, with the scores as ratings are now. `budget`: how
@@ -35,11 +35,11 @@ def item_effort(
     """
     nothing = np.zeros(len(choices.counts))
     if (rank_after(slope, scores, target, nothing) <= n) == inside:
-        return Effort(Found.LEAST, 0.0, 0.0, choices.none, 1)
+        return LeastEffort(Certainty.LEAST, 0.0, 0.0, choices.none, 1)
     sign, limit = (1.0, n - 1) if inside else (-1.0, len(scores) - 1 - n)
     lead, delta, limit, slack = _rivals(slope, scores, target, sign, limit, choices.moves, choices.counts)
     if limit < 0:
-        return Effort(Found.IMPOSSIBLE, np.inf, np.inf, choices.none, 1)
+        return LeastEffort(Certainty.IMPOSSIBLE, np.inf, np.inf, choices.none, 1)
     tree = in_order(delta, choices)
     ratio, gain = knapsacks(tree.delta, tree.moves, tree.costs, tree.counts)
     rise = _rises(tree.delta, tree.moves, tree.counts)

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import optimize, sparse
 
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.solvers.recourse.least import Found
+from recaudit.solvers.recourse.least import Certainty
 from recaudit.solvers.recourse.outcomes import ROUNDING, first_items, log_chance
 from recaudit.solvers.recourse.places import rank_after
 
@@ -30,7 +30,7 @@ _CLOSE = 1e-3
 class IntervalEffort(NamedTuple):
     """The answer for one question."""
 
-    found: Found
+    found: Certainty
     value: float  # infinite where no way was found
     lower: float
     moves: FloatArray  # (ratings,): new rating less the present one
@@ -91,21 +91,21 @@ def interval_effort(wanted: Wanted, free: FreeRatings, budget: int) -> IntervalE
     """The least effort that brings it about; `budget`: how many nodes of HiGHS's trees, over all programs."""
     nothing = np.zeros(len(free.now))
     if wanted.reached(nothing):
-        return IntervalEffort(Found.LEAST, 0.0, 0.0, nothing, 0)
+        return IntervalEffort(Certainty.LEAST, 0.0, 0.0, nothing, 0)
     relaxed = _Programs(wanted, free, _MARGIN)
     lower, moves = relaxed.solve(budget)
     if lower == np.inf:
-        return IntervalEffort(Found.IMPOSSIBLE, np.inf, np.inf, nothing, relaxed.nodes)
+        return IntervalEffort(Certainty.IMPOSSIBLE, np.inf, np.inf, nothing, relaxed.nodes)
     if moves is None or not wanted.reached(moves):
         strict = _Programs(wanted, free, -_MARGIN)
         _, moves = strict.solve(max(1, budget - relaxed.nodes))
         relaxed.nodes += strict.nodes
     if moves is None or not wanted.reached(moves):
-        return IntervalEffort(Found.NONE, np.inf, lower, nothing, relaxed.nodes)
+        return IntervalEffort(Certainty.NONE, np.inf, lower, nothing, relaxed.nodes)
     moves = np.where(np.abs(moves) > 1e-9, moves, 0.0)
     value = free.effort(moves)
     least = value - lower <= _CLOSE * max(value, 1e-9)
-    return IntervalEffort(Found.LEAST if least else Found.SOME, value, min(lower, value), moves, relaxed.nodes)
+    return IntervalEffort(Certainty.LEAST if least else Certainty.SOME, value, min(lower, value), moves, relaxed.nodes)
 
 
 @final

@@ -12,12 +12,12 @@ import numpy as np
 
 from recaudit.arrays import FloatArray
 from recaudit.errors import BudgetSpentError
-from recaudit.solvers.recourse.least import Choices, Effort, Found
+from recaudit.solvers.recourse.least import Choices, LeastEffort, Certainty
 
 
 def searched_effort(
     height: Callable[[FloatArray], float], choices: Choices, budget: int, reached: float = 0.0
-) -> Effort:
+) -> LeastEffort:
     """`height` of moves (ratings,): at least `reached` where the outcome is there. `budget`: how often it is asked."""
     option, asked = choices.none.copy(), 0
     ratings = np.arange(len(option))
@@ -34,7 +34,7 @@ def searched_effort(
 
     here = at(option)
     if here >= reached:
-        return Effort(Found.LEAST, 0.0, 0.0, option, asked)
+        return LeastEffort(Certainty.LEAST, 0.0, 0.0, option, asked)
     least = float(np.min([row[:count].min() for row, count in zip(choices.costs, choices.counts, strict=True) if count]))
     try:
         while here < reached:
@@ -48,10 +48,10 @@ def searched_effort(
                     if worth > gain:
                         best, gain, after = trial, worth, value
             if best is None:
-                return Effort(Found.NONE, np.inf, least, choices.none, asked)
+                return LeastEffort(Certainty.NONE, np.inf, least, choices.none, asked)
             option, here = best, after
     except BudgetSpentError:
-        return Effort(Found.NONE, np.inf, least, choices.none, asked)
+        return LeastEffort(Certainty.NONE, np.inf, least, choices.none, asked)
     try:
         for k in np.argsort(-np.where(option >= 0, choices.costs[ratings, option], 0.0), kind="stable"):
             without = option.copy()
@@ -61,4 +61,4 @@ def searched_effort(
     except BudgetSpentError:
         pass  # what is found is found
     value = cost(option)
-    return Effort(Found.LEAST if value <= least else Found.SOME, value, min(least, value), option, asked)
+    return LeastEffort(Certainty.LEAST if value <= least else Certainty.SOME, value, min(least, value), option, asked)

@@ -1,0 +1,204 @@
+"""The least effort against all choices there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from recaudit.ranking import top_items
+from recaudit.solvers.recourse.least import Certainty, Choices, LeastEffort
+from recaudit.solvers.recourse.outcomes import calibrated_effort, likely_effort, share_effort
+from recaudit.solvers.recourse.places import item_effort
+from recaudit.solvers.recourse.programs import ChanceProgram, FreeRatings, ListProgram, PlaceProgram, interval_effort
+from recaudit.solvers.recourse.search import searched_effort
+
+
+STARS = np.arange(1.0, 6.0)
+KINDS = ("changes", "total", "costs")
+
+
+class Problem:
+    """A few items, a few ratings, drawn; every third one with scores that tie."""
+
+    def __init__(self, seed: int, kind: str, stars: np.ndarray = STARS) -> None:
+        draw = np.random.default_rng(seed)
+        self.n_items, ratings = int(draw.integers(4, 11)), int(draw.integers(1, 4))
+        self.slope = draw.normal(size=(self.n_items, ratings))
+        self.scores = 2 * draw.normal(size=self.n_items)
+        if seed % 3 == 0:
+            self.slope, self.scores = np.round(self.slope), np.round(self.scores)
+        self.now = draw.uniform(1, 5, ratings) if seed % 2 else draw.integers(1, 6, ratings).astype(float)
+        self.costs = draw.uniform(0.5, 2, ratings)
+        self.kind, self.draw = kind, draw
+        self.choices = Choices.of_stars(self.now, stars, self._costs)
+        self.target, self.n = int(draw.integers(self.n_items)), int(draw.integers(1, self.n_items))
+        self.shares = draw.dirichlet(np.full(3, 0.3), size=self.n_items)
+        self.interests = draw.dirichlet(np.ones(3))
+
+    def _costs(self, moves: np.ndarray) -> np.ndarray:
+        if self.kind == "total":
+            return np.abs(moves)
+        return np.ones_like(moves) if self.kind == "changes" else np.repeat(self.costs[:, None], moves.shape[1], 1)
+
+    @property
+    def free(self) -> FreeRatings:
+        return FreeRatings(self.now, 1.0, 5.0, self.costs if self.kind == "costs" else self.kind)
+
+    def list_at(self, moves: np.ndarray) -> np.ndarray:
+        scores = torch.from_numpy(self.scores + self.slope @ moves)[None]
+        return top_items(scores, torch.ones_like(scores, dtype=torch.bool), self.n)[0]
+
+    def chance_at(self, moves: np.ndarray) -> float:
+        scores = torch.from_numpy(self.scores + self.slope @ moves)
+        return float(scores.softmax(dim=0)[self.target])
+
+    def moves_of(self, answer: LeastEffort) -> np.ndarray:
+        return np.where(answer.option >= 0, self.choices.moves[np.arange(len(self.now)), answer.option], 0.0)
+
+    def by_brute_force(self, holds: Callable[[np.ndarray], bool]) -> float:
+        best = np.inf
+        for option in product(*(range(-1, count) for count in self.choices.counts)):
+            chosen = LeastEffort(Certainty.SOME, 0.0, 0.0, np.array(option), 0)
+            cost = sum(self.choices.costs[k, o] for k, o in enumerate(option) if o >= 0)
+            if cost < best and holds(self.moves_of(chosen)):
+                best = cost
+        return best
+
+    def check(self, answer: LeastEffort, holds: Callable[[np.ndarray], bool]) -> None:
+        best = self.by_brute_force(holds)
+        if best == np.inf:
+            assert answer.found is Certainty.IMPOSSIBLE
+            return
+        assert answer.found is Certainty.LEAST
+        assert answer.value == pytest.approx(best, rel=1e-7)
+        assert answer.lower == pytest.approx(best, rel=1e-7)
+        assert holds(self.moves_of(answer))
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("inside", [True, False])
+def test_the_least_effort_into_and_out_of_a_list_is_that_of_all_choices(kind: str, inside: bool) -> None:
+    for seed in range(60):
+        own = Problem(seed, kind)
+        answer = item_effort(own.slope, own.scores, own.target, own.n, inside, own.choices, 10**6)
+        own.check(answer, lambda moves, own=own: (own.target in own.list_at(moves)) == inside)
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_least_effort_to_a_probability_is_that_of_all_choices(kind: str) -> None:
+    for seed in range(60):
+        own = Problem(seed, kind)
+        least = float(own.draw.uniform(0.05, 0.95))
+        answer = likely_effort(own.slope, own.scores, own.target, 1.0, least, own.choices, 10**6)
+        own.check(answer, lambda moves, own=own, least=least: own.chance_at(moves) >= least - 1e-9)
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("at_least", [True, False])
+def test_the_least_effort_to_a_share_is_that_of_all_choices(kind: str, at_least: bool) -> None:
+    for seed in range(40):
+        own = Problem(seed, kind)
+        bound = float(own.draw.uniform(0, 1))
+        shares = own.shares[:, 0]
+        answer = share_effort(own.slope, own.scores, own.n, shares, bound, at_least, own.choices, 10**8)
+        sign = 1 if at_least else -1
+        own.check(
+            answer,
+            lambda moves, own=own, shares=shares, bound=bound, sign=sign: (
+                sign * (shares[own.list_at(moves)].mean() - bound) >= -1e-9
+            ),
+        )
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_least_effort_to_a_calibrated_list_is_that_of_all_choices(kind: str) -> None:
+    def divergence(own: Problem, moves: np.ndarray) -> float:
+        q = own.shares[own.list_at(moves)].mean(axis=0)
+        return float(-(own.interests * np.log(0.99 * q / own.interests + 0.01)).sum())
+
+    for seed in range(40):
+        own = Problem(seed, kind)
+        most = float(own.draw.uniform(0, 1))
+        asked = (own.slope, own.scores, own.n, own.shares, own.interests, 0.01, most)
+        answer = calibrated_effort(*asked, own.choices, 10**8)
+        own.check(answer, lambda moves, own=own, most=most: divergence(own, moves) <= most + 1e-9)
+
+
+def test_a_budget_that_ends_leaves_bounds_that_hold() -> None:
+    open_answers = 0
+    for seed in range(60):
+        own = Problem(seed, "changes")
+        best = own.by_brute_force(lambda moves, own=own: own.target in own.list_at(moves))
+        for budget in (1, 3, 10):
+            answer = item_effort(own.slope, own.scores, own.target, own.n, True, own.choices, budget)
+            assert answer.lower <= best <= answer.value
+            assert answer.nodes <= budget + 1
+            open_answers += answer.found in (Certainty.SOME, Certainty.NONE)
+    assert open_answers > 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_interval_takes_no_more_effort_than_a_fine_grid_of_it(kind: str) -> None:
+    fine = np.linspace(1, 5, 33)
+    known = 0
+    for seed in range(24):
+        own = Problem(seed, kind, fine)
+        least, bound = float(own.draw.uniform(0.05, 0.95)), float(own.draw.uniform(0, 1))
+        weights = -own.shares[:, 0]
+        pairs = [
+            (
+                PlaceProgram(own.slope, own.scores, own.target, own.n, True, own.free),
+                item_effort(own.slope, own.scores, own.target, own.n, True, own.choices, 10**6),
+            ),
+            (
+                ChanceProgram(own.slope, own.scores, own.target, 1.0, least),
+                likely_effort(own.slope, own.scores, own.target, 1.0, least, own.choices, 10**6),
+            ),
+            (
+                ListProgram(
+                    own.slope,
+                    own.scores,
+                    own.n,
+                    own.free,
+                    lambda chosen, weights=weights, most=-own.n * bound: bool(weights[chosen].sum() <= most + 1e-10),
+                    lambda _, weights=weights, most=-own.n * bound: [(weights, most)],
+                ),
+                share_effort(own.slope, own.scores, own.n, own.shares[:, 0], bound, True, own.choices, 10**8),
+            ),
+        ]
+        for wanted, grid in pairs:
+            answer = interval_effort(wanted, own.free, 20_000)
+            assert answer.lower <= grid.value * 1.001 + 1e-6
+            if grid.value < np.inf:
+                known += 1
+                assert answer.value <= grid.value * 1.002 + 1e-4
+                assert wanted.reached(answer.moves)
+    assert known > 20
+
+
+def test_a_search_finds_some_way_and_says_no_more() -> None:
+    found = 0
+    for seed in range(60):
+        own = Problem(seed, "changes")
+        best = own.by_brute_force(lambda moves, own=own: own.target in own.list_at(moves))
+
+        def height(moves: np.ndarray, own: Problem = own) -> float:
+            scores = own.scores + own.slope @ moves
+            ahead = scores[own.target] - np.sort(np.delete(scores, own.target))[::-1][own.n - 1]
+            return max(ahead, 0.0) if own.target in own.list_at(moves) else min(ahead, -1e-9)
+
+        answer = searched_effort(height, own.choices, 200)
+        assert answer.found is not Certainty.IMPOSSIBLE
+        assert answer.lower <= best <= answer.value
+        if answer.value < np.inf:
+            found += 1
+            assert own.target in own.list_at(own.moves_of(answer))
+    assert found > 20
