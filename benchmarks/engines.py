@@ -11,13 +11,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
 import recaudit as ra
 from recaudit.arrays import FloatArray
 from recaudit.audits.reachability.audit import USERS
-from recaudit.engines import Engine, Processes, Ray, Threads
+from recaudit.engines import Engine, Ray, Threads
 
 CORES = 2
 BLOCKS = 400
@@ -43,40 +44,35 @@ def drained(answers: Iterator[object]) -> None:
         pass
 
 
-def main(wanted: float) -> None:
-    engines: dict[str, Engine] = {"threads": Threads(CORES), "processes": Processes(CORES), "ray": Ray(workers=CORES)}
-    print(f"{'engine':<10} {'start, s':>9} {'empty block, ms':>16} {'1 MB block, ms':>15}")
-    starts, blocks = dict[str, float](), dict[str, float]()
-    for name, engine in engines.items():
-        starts[name] = seconds(lambda engine=engine: drained(engine.map(nothing, range(CORES))))  # type: ignore[misc]
-        again = starts[name] if name == "processes" else 0.0  # which start for every map
-        cost = [
-            (seconds(lambda work=work, engine=engine: drained(engine.map(work, range(BLOCKS)))) - again) / BLOCKS * 1e3  # type: ignore[misc]
-            for work in (nothing, megabyte)
-        ]
-        blocks[name] = cost[0] / 1e3
-        print(f"{name:<10} {starts[name]:9.2f} {cost[0]:16.2f} {cost[1]:15.2f}", flush=True)
+def cost(name: str, engine: Engine) -> tuple[float, float]:
+    """Seconds to start, and for an empty block; printed, with those of a block that answers with a megabyte."""
+    start = seconds(lambda: drained(engine.map(nothing, range(CORES))))
+    empty, large = (seconds(partial(drained, engine.map(work, range(BLOCKS)))) / BLOCKS for work in (nothing, megabyte))
+    print(f"{name:<10} {start:9.2f} {empty * 1e3:16.2f} {large * 1e3:15.2f}", flush=True)
+    return start, empty
 
+
+def main(wanted: float) -> None:
+    threads, ray = Threads(CORES), Ray(workers=CORES)
+    print(f"{'engine':<10} {'start, s':>9} {'empty block, ms':>16} {'1 MB block, ms':>15}")
+    (start, block), (ray_start, ray_block) = cost("threads", threads), cost("ray", ray)
     data = ra.data.synthetic.demo_world(users=6000, items=2000).data
     model = ra.models.ALS(factors=32).fit(data)
 
     def run(engine: Engine, users: int) -> float:
         return seconds(lambda: ra.reachability(model, users=users, targets=20, samples=20, engine=engine))
 
-    run(engines["threads"], 64)  # compiles
-    pilot = run(engines["threads"], 200)
-    users = int(min(6000, max(400, 200 * wanted / 2 / pilot)))
-    run(engines["ray"], 64)
-    ratios = []
+    for engine in (threads, ray):
+        run(engine, 64)  # compiles, or loads what was compiled
+    users = int(min(6000, max(200, 100 * wanted / 2 / run(threads, 100))))
     for turn in range(2):
-        took = {name: run(engines[name], users) for name in ("threads", "ray")}
-        ratios.append(took["ray"] / took["threads"])
-        print(f"reachability of {users:,} users, turn {turn + 1}: {took}: ray / threads {ratios[-1]:.3f}", flush=True)
-    fixed, per_block = starts["ray"] - starts["threads"], blocks["ray"] - blocks["threads"]
-    count = FIVE_MINUTES / took["threads"] * users / USERS
-    extra = (fixed + count * per_block) / FIVE_MINUTES
-    each = f"{per_block * 1e3:.2f} ms for each of {count:,.0f} blocks"
-    print(f"over five minutes: {fixed:.1f} s once and {each}: {extra:.1%} more than threads")
+        took, ray_took = run(threads, users), run(ray, users)
+        ratio = f"{took:.1f} s by threads, {ray_took:.1f} s by ray, {ray_took / took:.3f} times"
+        print(f"reachability of {users:,} users, turn {turn + 1}: {ratio}", flush=True)
+    count = FIVE_MINUTES / took * users / USERS
+    fixed, each = ray_start - start, ray_block - block
+    more = f"{fixed:.1f} s once and {each * 1e3:.2f} ms for each of {count:,.0f} blocks"
+    print(f"over five minutes: {more}, {(fixed + count * each) / FIVE_MINUTES:.1%} more than threads", flush=True)
 
 
 if __name__ == "__main__":

@@ -98,8 +98,8 @@ def activity(draw: np.random.Generator, share: float, n_items: int) -> NDArray[n
     """(users,): how many items each rates; lognormal above the fewest, as the log's median and mean have it."""
     users = max(200, round(share * USERS))
     extra = np.exp(draw.normal(np.log(51.0), 1.39, users))
-    counts = FEWEST + extra * (RATINGS / USERS - FEWEST) / extra.mean()
-    return np.minimum(counts.astype(np.int64), n_items // 2)
+    counts: NDArray[np.int64] = (FEWEST + extra * (RATINGS / USERS - FEWEST) / extra.mean()).astype(np.int64)
+    return counts.clip(max=n_items // 2)
 
 
 def taken(draw: np.random.Generator, chances: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -118,7 +118,8 @@ def taken(draw: np.random.Generator, chances: NDArray[np.float64], counts: NDArr
         items = np.minimum(np.searchsorted(cumulated, draw.random(len(users))), n_items - 1)
         found = np.unique(np.concatenate([found, users * n_items + items]))
         lacking = np.where(alone, 0, counts) - np.bincount(found // n_items, minlength=len(counts))
-    return np.sort(np.concatenate([found, *whole]))
+    together: NDArray[np.int64] = np.sort(np.concatenate([found, *whole]))
+    return together
 
 
 def generate(folder: Path, share: float) -> None:

@@ -236,6 +236,7 @@ def test_public_names_of_the_rooms() -> None:
         "listening",
         "track",
         "with_workers",
+        "working",
     ]
 
 

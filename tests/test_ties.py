@@ -17,7 +17,7 @@ from recaudit.interventions import NextK
 from recaudit.models import SgdStep, from_factors
 from recaudit.models.neighbour.similarity import Similarity, nearest
 from recaudit.policies import EpsilonGreedy, Top1, top_items
-from recaudit.ranking import rank_of, ranks
+from recaudit.ranking import affine_rank_of, rank_of, ranks
 from recaudit.ties import TIE
 
 
@@ -98,3 +98,18 @@ def test_of_equally_similar_neighbours_the_first_are_taken(similarity: Similarit
     vectors = np.vstack([base + draw.normal(0, 0.1, 12), base * rounding])
     found = nearest(sparse.csr_array(vectors), k=3, similarity=similarity)
     assert found[[0], :].nonzero()[1].tolist() == [1, 2, 3]
+
+
+def test_ranks_at_points_of_ones_own_are_those_of_the_scores_there() -> None:
+    draw = np.random.default_rng(3)
+    slope, intercept = draw.normal(size=(400, 3)), draw.normal(size=400)
+    intercept[::2] = intercept[1::2] + 1e-8 * draw.normal(size=200)  # nearer than single precision can tell
+    slope[::2] = slope[1::2]
+    intercept[:20] = intercept[20:40] * (1 + 0.1 * TIE)
+    slope[:20] = slope[20:40]
+    points, level, slopes = (torch.from_numpy(part) for part in (draw.uniform(1, 5, (300, 3)), intercept, slope))
+    own = torch.from_numpy(draw.integers(0, 400, 300))
+
+    expected = rank_of(torch.addmm(level, points, slopes.T), own)
+
+    np.testing.assert_array_equal(affine_rank_of(slopes, level, points, own), expected)

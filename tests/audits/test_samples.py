@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -70,10 +72,10 @@ def test_all_are_asked_unless_that_costs_too_much(log: Interactions) -> None:
     everybody, enough, less = np.arange(USERS), Effort(1, USERS, 40), Effort(1, USERS - 1, 40)
     for some, effort in ((None, None), (None, enough), ("all", less)):
         np.testing.assert_array_equal(resolve_users(some, log, 0, effort=effort), everybody)
-    some = resolve_users(None, log, 0, effort=less)
-    assert len(some) == 40
-    np.testing.assert_array_equal(some, resolve_users(None, log, 0, effort=less))
-    assert not np.array_equal(some, resolve_users(None, log, 1, effort=less))
+    drawn = resolve_users(None, log, 0, effort=less)
+    assert len(drawn) == 40
+    np.testing.assert_array_equal(drawn, resolve_users(None, log, 0, effort=less))
+    assert not np.array_equal(drawn, resolve_users(None, log, 1, effort=less))
     assert len(resolve_users(17, log, 0, effort=less)) == 17
 
 
@@ -86,11 +88,11 @@ def test_how_many_follows_from_what_each_costs(users: int, each: int, asked: int
 
 def test_a_result_says_that_people_were_drawn(log: Interactions) -> None:
     some = resolve_users(None, log, 0, effort=Effort(1, 1, 40))
-    facts = draw_facts(None, some, log)
+    facts = draw_facts(None, len(some), log)
     assert facts == {"drawn": {"users": 40, "of": USERS, "by": "history"}}
     assert drawn_words(facts["drawn"]).startswith("40 of 203 users were asked about")
-    assert draw_facts(40, some, log) == {}
-    assert draw_facts(None, np.arange(USERS), log) == {}
+    assert draw_facts(40, 40, log) == {}
+    assert draw_facts(None, USERS, log) == {}
 
 
 def test_all_is_a_setting() -> None:
@@ -99,11 +101,11 @@ def test_all_is_a_setting() -> None:
 
 def test_audits_draw_where_a_log_is_large(log: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:
     model = ra.models.ALS(factors=2, iterations=2).fit(log)
-    monkeypatch.setattr(reachability, "_MOST_SCORES", 1)
-    monkeypatch.setattr(reachability, "_DRAWN_SCORES", 1)
+    monkeypatch.setattr(reachability, "MOST_SCORES", 1)
+    monkeypatch.setattr(reachability, "DRAWN_SCORES", 1)
     monkeypatch.setattr(instability, "_MOST_ASKED", 40 * USERS)
     monkeypatch.setattr(folding, "_MOST_PAIRS", 40 * log.n_items)
-    rest = {"samples": 10, "by": ("history",)}
+    rest: dict[str, Any] = {"samples": 10, "by": ("history",)}
     reached = ra.reachability(model, actions=NextK(2), refits=0, targets=3, **rest)
     moved = ra.instability(model, edits=NextK(2), refits=0, **rest)
     folded = ra.folding(model, **rest)

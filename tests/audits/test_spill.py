@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -65,7 +66,7 @@ def test_reachability_has_the_same_numbers_through_files(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     model = ra.models.ALS(factors=3, iterations=3).fit(world.data)
-    asked = {"users": 33, "samples": 20, "refits": 0}
+    asked: dict[str, Any] = {"users": 33, "samples": 20, "refits": 0}
     held = ra.reachability(model, **asked)
     monkeypatch.setattr(spill, "MOST_ROWS", 500)
     monkeypatch.setattr(spill, "_FILE", 100)

@@ -93,6 +93,18 @@ class TestSimulate:
         assert re.search(r"^\S+: \d recommenders x \d+ trials x \d+ steps; about \d+ MiB of memory", told.stderr)
         json.loads(told.stdout)
 
+    def test_what_it_will_take_is_told_without_starting(self, toml: Path) -> None:
+        told = recaudit(toml, "--out", "out", "--dry-run")
+        assert told.exit_code == 0, told.output
+        assert "In all about" in told.stdout
+        assert not Path("out").exists()
+        found = json.loads(recaudit(toml, "--dry-run", "--json").stdout)
+        config = parse_simulation(CONFIG, source="", folder=Path())
+        assert [each["recommender"] for each in found] == [each.model.label for each in config.recommenders]
+        for each in found:
+            steps = config.trials * 4
+            assert each["seconds"] >= each["fits"] * each["fit"] + steps * each["step"] > 0
+
     def test_interrupted_it_says_how_to_go_on_and_goes_on_to_the_same_numbers(
         self, toml: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

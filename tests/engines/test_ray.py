@@ -189,7 +189,7 @@ class TestLosses:
         script = [sys.executable, "work.py", cluster.address]
         with subprocess.Popen(script, cwd=tmp_path) as killed:
             try:
-                until(lambda: killed.poll() is not None or len(files(tmp_path / "ray")) >= 2)
+                until(lambda: killed.poll() is not None or bool(files(tmp_path / "ray")))
             finally:
                 killed.kill()
         assert killed.returncode == -signal.SIGKILL
@@ -200,7 +200,7 @@ class TestLosses:
         exec(LOOP.replace("Ray(sys.argv[1])", "None").replace('"ray"', f'"{tmp_path}/serial"'), found)
         after = files(tmp_path / "ray")
         assert after == files(tmp_path / "serial")
-        assert 2 <= len(before) < len(after)
+        assert 0 < len(before) < len(after)
         assert before.items() & after.items()  # what was kept was not made again
 
 
@@ -213,7 +213,7 @@ from recaudit.engines import Ray
 
 kind = simulate.Topics(users=30, items=40, topics=4, users_per_step=10)
 model = ra.models.ALS(factors=2)
-simulate.run(kind, model, ratings=200, steps=30, trials=8, out="ray", engine=Ray(sys.argv[1]))
+simulate.run(kind, model, ratings=200, steps=20, trials=16, out="ray", engine=Ray(sys.argv[1]))
 """
 
 

@@ -19,7 +19,8 @@ from recaudit.errors import InputError, MachineError, NotSupportedError
 from recaudit.models.base import Recommender
 from recaudit.models.baseline.popularity import TopPop
 from recaudit.models.given.arrays import from_weights
-from recaudit.models.linear.model import EASE, SLIM, Center, LinearModel, UserKernel
+from recaudit.models.linear.model import EASE, SLIM, Center, LinearModel
+from recaudit.models.linear.weights import UserKernel
 from recaudit.testing.models import ITEMS, USERS, ModelContract, some_ratings
 
 Array = NDArray[np.float64]
@@ -161,7 +162,7 @@ def test_ease_of_some_items_is_ease_of_a_log_with_these_alone(
     others = np.setdiff1d(np.arange(data.n_items), chosen)
     assert not model.weights[others].any()
     assert not model.weights[:, others].any()
-    assert model.may_show(scores).nonzero()[:, 1].unique().tolist() == chosen
+    assert np.flatnonzero(model.may_show(scores).numpy().any(axis=0)).tolist() == chosen
     listed = ra.recommend(model, n=data.n_items)["item"].unique()
     assert set(listed) <= set(data.item_ids.gather(chosen))
     response = model.respond(3, 3, np.array([chosen[0], others[0]]))

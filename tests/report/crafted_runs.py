@@ -27,6 +27,10 @@ class Crafted:
     settings: Mapping[str, Any]
     tables: Mapping[str, pl.DataFrame]
 
+    @property
+    def writers(self) -> dict[str, Any]:
+        return {name: table.write_parquet for name, table in self.tables.items()}
+
 
 RULE: Mapping[str, Any] = {
     "rule": "the user's vector is solved anew; items are held",

@@ -63,13 +63,15 @@ class SlowAudit(Audit):
     drawn = ("users",)
     users: int | None = None
     """How many."""
+    outside: float = 0.25
+    """Seconds beside the users'."""
 
     def measure(self, subject: Subject, context: Context) -> Result:
         """See `Audit`."""
         assert subject.model is not None
         n = subject.model.data.n_users
         asked = list(range(n if self.users is None else min(n, self.users)))
-        CLOCK.now += 0.25
+        CLOCK.now += self.outside
         answers = list(context.engine.map(slow_piece, asked, "slow"))
         assert len(answers) == len(asked)
         return Result(self, {}, rng=context.rng)
@@ -113,8 +115,29 @@ class TestTimes:
         assert told["slow"] == pytest.approx(manifest.steps[0].seconds, rel=1e-6)
 
     def test_a_sample_takes_no_longer_among_more_people(self) -> None:
-        told = seconds(estimate(parsed(CONFIG + "users = 20\n")))
-        assert told["slow"] == pytest.approx(0.25 + 0.5 * 20, rel=1e-6)
+        told = seconds(estimate(parsed(CONFIG + "users = 20\n")))["slow"]
+        assert told is not None
+        assert 0.25 + 0.5 * 20 <= told <= 0.5 * 20 + 0.25 * 2000 / 128
+
+    def test_what_the_large_slice_settles_is_not_timed_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        seen: list[int] = []
+        real = SlowAudit.measure
+
+        def measure(self: SlowAudit, subject: Subject, context: Context) -> Result:
+            assert subject.model is not None
+            seen.append(subject.model.data.n_users)
+            return real(self, subject, context)
+
+        monkeypatch.setattr(SlowAudit, "measure", measure)
+        told = seconds(estimate(parsed(CONFIG + "users = 20\noutside = 0.01\n")))
+        assert told["slow"] == pytest.approx(0.5 * 20, rel=0.05)
+        assert set(seen) == {128}
+
+    def test_people_asked_about_by_name_are_in_every_slice(self, many: World, tmp_path: Path) -> None:
+        ids = [str(many.data.user_ids[-1]), str(many.data.user_ids[0])]
+        text = CONFIG.replace("[audits.slow]", f"[audits.reachability]\nusers = {ids}").replace('"slow"', '"als"')
+        told = seconds(estimate(parsed(text)))
+        assert told["reachability"] is not None
 
     def test_a_sample_larger_than_a_slice_is_counted_by_its_own_people(self) -> None:
         told = seconds(estimate(parsed(CONFIG + "users = 400\n")))
@@ -128,7 +151,7 @@ class TestTimes:
 
     def test_it_says_what_half_of_the_people_would_save_and_lose(self) -> None:
         (line,) = estimate(parsed()).advice
-        assert line.startswith("slow: users = 1000 instead of 2,000 takes about half of its 1,000 s")
+        assert line.startswith("slow: users = 1000 instead of 2,000 saves up to half of its 1,000 s")
         assert "wider by a factor of 1.4" in line
 
     def test_what_was_made_elsewhere_is_not_asked(self, tmp_path: Path, many: World) -> None:

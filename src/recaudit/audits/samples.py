@@ -24,6 +24,8 @@ from recaudit.seeding import Keys, derive, uniforms
 SomeIds = int | Iterable[object] | None
 """How many to draw at random, the ids themselves, "all", or None where nothing is said: what `Some | None` holds."""
 EVERYBODY = "all"
+MOST_SCORES, DRAWN_SCORES = 10**11, 10**10
+"""Users x others x items, by which the time goes that pairs take: of everybody, and where some are drawn."""
 
 
 @final
@@ -71,15 +73,15 @@ def stratified(data: Interactions, count: int, rng: int, label: str) -> IntArray
     return np.sort(order[((np.arange(count) + start) * (data.n_users / count)).astype(np.int64)])
 
 
-def draw_facts(some: SomeIds, users: IntArray, data: Interactions) -> dict[str, Any]:
-    """For the facts of a result: how many were drawn although nothing was said, where not all were asked about.
+def draw_facts(some: SomeIds, asked: int, data: Interactions) -> dict[str, Any]:
+    """For the facts of a result: how many were drawn although nothing was said, where not all were `asked` about.
 
     An interval over them is that of a simple draw of so many from everybody; strata can only help, so that it is no
     narrower than what is known about all.
     """
-    if some is not None or len(users) == data.n_users:
+    if some is not None or asked == data.n_users:
         return {}
-    return {"drawn": {"users": len(users), "of": data.n_users, "by": "history"}}
+    return {"drawn": {"users": asked, "of": data.n_users, "by": "history"}}
 
 
 def drawn_words(drawn: Mapping[str, Any]) -> str:

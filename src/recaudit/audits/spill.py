@@ -60,22 +60,43 @@ class SpilledRows:
 Rows = pl.DataFrame | SpilledRows
 
 
+@final
+class Gathering:
+    """Blocks of rows as they come: in memory, or in files as soon as they are more than MOST_ROWS."""
+
+    def __init__(self) -> None:
+        self._held: list[pl.DataFrame] = []
+        self._count = 0
+        self._spilled: SpilledRows | None = None
+
+    def add(self, block: pl.DataFrame) -> None:
+        """One block more."""
+        self._held.append(block)
+        self._count += len(block)
+        if self._count > (MOST_ROWS if self._spilled is None else _FILE):
+            self._spilled = self._spilled or SpilledRows()
+            self._spill()
+
+    def rows(self) -> Rows:
+        """The rows of all blocks, one after the other."""
+        if self._spilled is None:
+            return pl.concat(self._held, rechunk=False)
+        if self._held:
+            self._spill()
+        return self._spilled
+
+    def _spill(self) -> None:
+        assert self._spilled is not None
+        self._spilled.add(self._held)
+        self._held, self._count = [], 0
+
+
 def gathered(blocks: Iterable[pl.DataFrame]) -> Rows:
-    """The rows of all blocks, one after the other: in memory, or in files as soon as they are more than MOST_ROWS."""
-    held, count = list[pl.DataFrame](), 0
-    spilled: SpilledRows | None = None
+    """The rows of all blocks."""
+    found = Gathering()
     for block in blocks:
-        held.append(block)
-        count += len(block)
-        if count > (MOST_ROWS if spilled is None else _FILE):
-            spilled = spilled or SpilledRows()
-            spilled.add(held)
-            held, count = [], 0
-    if spilled is None:
-        return pl.concat(held, rechunk=False)
-    if held:
-        spilled.add(held)
-    return spilled
+        found.add(block)
+    return found.rows()
 
 
 def lazily(rows: Rows) -> pl.LazyFrame:

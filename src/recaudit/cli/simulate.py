@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from recaudit.cli.messages import OnDevice, answers, command, notes, print_json
+from recaudit.cli.messages import OnDevice, answers, command, notes, plain_table, print_json
 from recaudit.cli.progress import shown
 from recaudit.errors import InputError
+
+if TYPE_CHECKING:
+    from recaudit.runs.simulation import SimulationConfiguration
 
 
 @command(interrupted="Interrupted. Run the same command again to resume (without --fresh, which starts over).")
@@ -27,6 +30,9 @@ def simulate(
     ] = None,
     device: OnDevice = None,
     list_: Annotated[bool, typer.Option("--list", help="List the scenarios of the paper, with their sizes.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what it will take: time the first steps of each recommender.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")] = False,
 ) -> None:
     """Let recommenders learn from what people think of what they show, and see how it goes, into a report.
@@ -82,7 +88,7 @@ def simulate(
     from recaudit.folders import REPORT, keep
     from recaudit.report.simulation.page import render_simulation
     from recaudit.runs.simulation import execute_simulation, read_simulation
-    from recaudit.simulate.loop.room import announced
+    from recaudit.runs.simulation_estimate import work_lines
     from recaudit.studies.reclab.published import published_beside
 
     folder = out or Path("runs") / config.stem
@@ -93,9 +99,11 @@ def simulate(
         configuration = configuration.model_copy(update={"engine": engine})
     if device is not None:
         configuration = configuration.model_copy(update={"device": device})
-    for scenario in configuration.environments:
-        sizes = len(configuration.recommenders), configuration.trials, getattr(configuration.engine, "workers", 1) or 1
-        notes().print(announced(scenario, *sizes))
+    if dry_run:
+        _print_estimate(configuration, as_json=as_json)
+        return
+    for line in work_lines(configuration):
+        notes().print(line)
     with shown(notes()):
         result = execute_simulation(configuration, folder, fresh=fresh)
         with working("report"):
@@ -115,6 +123,36 @@ def simulate(
     else:
         answers().print(f"Report: {report}\n")
         answers().print(Text(result.summary()), soft_wrap=True)
+
+
+def _print_estimate(configuration: SimulationConfiguration, *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from recaudit.runs.simulation_estimate import estimate_simulation, work_lines
+
+    with shown(notes()):
+        found = list(estimate_simulation(configuration))
+    if as_json:
+        print_json([asdict(each) for each in found])
+        return
+    table = plain_table("Environment", "Recommender", "Fits", "A fit", "A step", "In all")
+    for each in found:
+        numbers = map(_time, (each.fit, each.step, each.seconds))
+        table.add_row(each.environment, each.recommender, f"{each.fits:,}", *numbers)
+    answers().print(table, soft_wrap=False)
+    for line in work_lines(configuration):
+        answers().print(line)
+    whole = _time(sum(each.seconds for each in found))
+    answers().print(
+        f"In all about {whole} with one worker, judged by the first fit and steps: fits take longer as the log grows. "
+        "Audits and the population's error are not counted."
+    )
+
+
+def _time(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _print_scenarios(*, as_json: bool) -> None:

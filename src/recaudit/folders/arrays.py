@@ -44,5 +44,5 @@ def _digest(arrays: Mapping[str, NDArray[Any]], about: str) -> str:
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(repr((name, array.dtype.str, array.shape)).encode())
-        digest.update(array.reshape(-1).view(np.uint8))  # without a copy
+        digest.update(array.reshape(-1).view(np.uint8).data)  # without a copy
     return digest.hexdigest()

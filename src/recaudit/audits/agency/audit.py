@@ -33,6 +33,9 @@ from recaudit.solvers.distance.distances import Distance
 from recaudit.specification import Count, OneOf, Some, mistake
 from recaudit.status import Status
 
+# How many users are followed into the future where nothing is said: most, fewest, and times the items.
+_FOLLOWED, _FEWEST, _FOLLOWED_ITEMS = 20, 5, 100_000
+
 
 def _softmax(policy: object) -> object:
     if isinstance(policy, Policy) and not isinstance(policy, Softmax):
@@ -74,8 +77,9 @@ class Agency(RuleAudit):
     """How far apart two distributions are."""
     users: Some | None = 100
     """Whose recommendations are looked at."""
-    followed: Count = 20
-    """How many of them to follow into the future, which takes the longest."""
+    followed: Count | None = None
+    """How many of them to follow into the future, which takes the longest. By default 20, and where there are more than
+    5,000 items 100,000 divided by their number, but not fewer than 5. The intervals say what that costs."""
     targets: Some | None = 100
     """The items whose chances are looked at."""
     editors: Some | None = 100
@@ -91,13 +95,14 @@ class Agency(RuleAudit):
         data, rng = subject.data, context.rng
         assert data is not None
         chosen = resolve_users(self.users, data, rng)
+        most = self.followed or min(_FOLLOWED, max(_FEWEST, _FOLLOWED_ITEMS // data.n_items))
         users, targets, editors, followed = (
             tuple(ids.gather(positions).to_list())
             for ids, positions in (
                 (data.user_ids, chosen),
                 (data.item_ids, resolve_items(self.targets, data, rng)),
                 (data.user_ids, resolve_users(self.editors, data, rng, "editors")),
-                (data.user_ids, subsample(chosen, self.followed, data, rng)),
+                (data.user_ids, subsample(chosen, most, data, rng)),
             )
         )
         asked = {"users": users, "targets": targets, "editors": editors}
@@ -146,12 +151,14 @@ class Agency(RuleAudit):
             "pairs": pl.concat([a.pairs for a in answers]),
             "series": pl.concat([a.series for a in answers]),
         }
+        widths = {name: answer.facts["widths"] for name, answer in answered.items() if "widths" in answer.facts}
         facts = {
             **{name: len(ids) for name, ids in asked.items()},
             "followed": len(followed),
             "popular items": item_tiers(data, rng).rule,
             "active editors": user_tiers(data, rng).rule,
             "statuses": {name: answer.facts["statuses"] for name, answer in answered.items()},
+            **({"widths": widths} if widths else {}),
             **rule,
             **({"left_out": left_out} if left_out else {}),
         }
@@ -257,7 +264,8 @@ def _others_ratings(agency: Agency, audit: Instability, when: When, runner: Audi
 
 
 def _statuses(found: ReachabilityResult | InstabilityResult) -> dict[str, Any]:
-    return {"statuses": {status: count for status, count in found.counts().items() if count}}
+    widths = {"widths": found.facts["widths"]} if "widths" in found.facts else {}
+    return {"statuses": {status: count for status, count in found.counts().items() if count}, **widths}
 
 
 def _editor_contrast(audit: Instability, metric: str, runner: AuditRunner) -> pl.DataFrame:

@@ -33,7 +33,7 @@ from recaudit.audits.recipe.parts import (
 )
 from recaudit.audits.recipe.recipe import Recipe
 from recaudit.audits.result import Result, Table
-from recaudit.audits.samples import Candidates
+from recaudit.audits.samples import Candidates, draw_facts
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions
 from recaudit.interventions.who import AnyIntervention, Others, Own
@@ -125,10 +125,10 @@ class Composed(Audit):
             "users": user_table(means["viewer"], values),
             "pairs": rows,
         }
-        facts = {"question": str(self.recipe)}
+        facts: dict[str, Any] = {"question": str(self.recipe)}
         if isinstance(self.intervention, Own | Others):
             model = subject.model or audited(subject, self.intervention.actions, context.rng)[0]
-            facts["rule"] = model.rule
+            facts |= {"rule": model.rule, **draw_facts(self.viewers, len(means), model.data)}
         return Result(self, tables, rng=context.rng, facts=facts)
 
     def _rows(self, subject: Subject, context: Context) -> pl.DataFrame:

@@ -12,7 +12,7 @@ import polars as pl
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.recipe.parts import Outcome, PredictedRating
-from recaudit.audits.samples import candidate_items, resolve_users
+from recaudit.audits.samples import DRAWN_SCORES, MOST_SCORES, Effort, candidate_items, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import Actions, Interval, Past, Stars
@@ -63,8 +63,9 @@ class ResolvedPairs:
                 f"Which items {actions!r} is about depends on the ratings, so that recipes cannot be run with it here; "
                 "ra.reachability takes it. Past, NextK, HistoryEdits, FutureEdits and GivenItems have fixed items."
             )
-        viewers = resolve_users(audit.viewers, log, rng)
         editors = resolve_users(audit.editors, log, rng) if isinstance(intervention, Others) else None
+        others = (log.n_items if audit.items is None else len(audit.items)) if editors is None else len(editors)
+        viewers = resolve_users(audit.viewers, log, rng, effort=Effort(others * log.n_items, MOST_SCORES, DRAWN_SCORES))
         actors = viewers if editors is None else editors
         acted = actions.items(model, actors, rng, log)
         hidden = acted if editors is None else np.full((len(viewers), 0), -1)

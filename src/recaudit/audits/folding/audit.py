@@ -199,7 +199,7 @@ class Folding(ListAudit):
             "series": lambda: self._tradeoff(subject, spaces[0].relatedness, context),
         }
         facts = {"related_by": [space.relatedness.label for space in spaces], **asked}
-        facts |= draw_facts(self.sample, users, data)
+        facts |= draw_facts(self.sample, len(users), data)
         if vectors is None:
             facts["left_out"] = {f"{type(model).__name__} {_NO_VECTORS}": [*VECTORS]}
         else:

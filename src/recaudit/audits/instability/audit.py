@@ -135,7 +135,7 @@ class Instability(RuleAudit):
         }
         ratings |= rule_facts(self, subject, model, log, context)
         facts = {**ratings, "baseline": self.resolved_baseline, "statuses": totals.statuses()}
-        facts |= draw_facts(self.viewers, viewers, log)
+        facts |= draw_facts(self.viewers, len(viewers), log)
         return InstabilityResult(self, tables, rng=rng, facts=facts)
 
 

@@ -17,6 +17,7 @@ from recaudit.audits.asking import Asked
 from recaudit.audits.reachability.pairs import action_columns
 from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.samples import candidate_items
+from recaudit.audits.spill import Gathering, Rows, parts_of
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
@@ -216,7 +217,7 @@ class PersonTotals(NamedTuple):
 class PairTotals:
     """The sums over the pairs of a block of viewers, or of all."""
 
-    pairs: pl.DataFrame  # a row for each pair, or none where they are not kept
+    pairs: Rows  # a row for each pair, or none where they are not kept
     viewers: PersonTotals
     editors: PersonTotals
     by_group: FloatArray
@@ -229,17 +230,18 @@ class PairTotals:
     @classmethod
     def joined(cls, parts: Iterable[PairTotals]) -> PairTotals:
         """The totals of all viewers from those of blocks of viewers, in their order."""
-        pairs, viewers, by_group = [], [], []
+        pairs, viewers, by_group = Gathering(), [], []
         editors, bins, absent, start = None, np.zeros(BINS, dtype=np.int64), np.zeros(2, dtype=np.int64), 0
         for part in parts:
-            pairs.append(part.pairs)
+            for rows in parts_of(part.pairs):
+                pairs.add(rows)
             viewers.append(part.viewers)
             by_group.append(part.by_group)
             editors = part.editors if editors is None else editors.plus(part.editors, start)
             bins, absent, start = bins + part.bins, absent + part.absent, start + len(part.viewers.largest)
         assert editors is not None
         people = PersonTotals(*(np.concatenate(some, axis=-1) for some in zip(*viewers, strict=True)))
-        return cls(pl.concat(pairs, rechunk=False), people, editors, np.concatenate(by_group, axis=1), bins, absent)
+        return cls(pairs.rows(), people, editors, np.concatenate(by_group, axis=1), bins, absent)
 
     def statuses(self) -> dict[str, int]:
         """How many pairs there are of each status, whether they were kept or not."""

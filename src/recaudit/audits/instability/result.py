@@ -54,14 +54,14 @@ class InstabilityResult(Result):
         status, viewers, editors. A viewer counts who has pairs with editors of both groups. Where distances are lower
         bounds a group's mean is one too, and is called bounded; so is the difference, which may be off either way.
         """
-        if self.pairs.is_empty():
+        if self.scan("pairs").head(1).collect().is_empty():
             remedy = "Pass pairs=True to instability, or only the editors of the two groups."
             raise InputError("contrast", received="a result without pairs", expected="a row a pair", remedy=remedy)
         means, sizes, found = [], [], []
         for name, ids in (("first", list(first)), ("second", list(second))):
             if strangers := [editor for editor in ids if editor not in self.editors["editor"]]:
                 raise InputError(name, received=strangers[0], expected="ids of this result's editors")
-            known = self.pairs.filter(pl.col("editor").is_in(ids), pl.col("value").is_not_null())
+            known = self.scan("pairs").filter(pl.col("editor").is_in(ids), pl.col("value").is_not_null()).collect()
             means.append(known.group_by("viewer").agg(pl.col("value").mean().alias(name)))
             sizes.append(known["editor"].n_unique())
             found.append(known["status"].cast(pl.String).to_numpy())

@@ -23,6 +23,7 @@ from recaudit.models.given.queries import CONFIDENCE
 from recaudit.models.response import AffineResponse, OpaqueResponse
 from recaudit.policies import Power, Softmax
 from recaudit.seeding import derive
+from recaudit.solvers.batches import run_on_cores
 from recaudit.solvers.distance.distances import LARGEST, Distance, distance_between
 from recaudit.solvers.distance.maximize import maximize_distance
 from recaudit.solvers.distance.own_item import VertexSolution, largest_distance
@@ -32,6 +33,8 @@ VIEWERS = 64
 """Viewers solved together: their scores of every editor's items stay in tens of megabytes."""
 _SCORES = 8_000_000
 """Scores of edited items in memory at a time; editors are cut accordingly."""
+_EDITORS = 256
+"""Editors whose items are scored together by one core: what it writes is near when it is read again."""
 _DRAWS = 128
 """Trajectories of an editor by which ratings are chosen, and again as many on which they are judged."""
 _TAIL = float(ndtri(0.975))
@@ -62,8 +65,7 @@ class OwnItemSolver(PairSolver):
         size = max(1, _SCORES // (VIEWERS * actions * (len(self._grid) + 1)))
         for start in range(0, len(self.editors), size):
             part = slice(start, start + size)
-            items, whole = self._items[part], self._edited
-            edited = replace(whole, vectors=whole.vectors[part], offset=whole.offset[part]).scores(viewers)
+            items, edited = self._items[part], self._scores(viewers, part)
             if audit.resolved_baseline == "scores":
                 edited[..., -1] = scores[:, torch.from_numpy(np.maximum(items, 0))]
             found = largest_distance(
@@ -75,6 +77,18 @@ class OwnItemSolver(PairSolver):
         # A grid proves nothing between its points: there, only what no distance exceeds is known.
         upper = values if self._exact else np.full_like(values, LARGEST[audit.distance])
         return PairDistances(values, values, upper, np.full(values.shape, self._exact), self._items, best)
+
+    def _scores(self, viewers: IntArray, part: slice) -> torch.Tensor:
+        """(viewers, editors of the part, actions, ratings): the viewers' scores of what the editors edit."""
+        whole = replace(self._edited, vectors=self._edited.vectors[part], offset=self._edited.offset[part])
+        scores = torch.empty(len(viewers), *whole.vectors.shape[:3], dtype=torch.float64)
+
+        def fill(start: int) -> None:
+            few = slice(start, start + _EDITORS)
+            scores[:, few] = replace(whole, vectors=whole.vectors[few], offset=whole.offset[few]).scores(viewers)
+
+        run_on_cores(fill, range(0, len(whole.vectors), _EDITORS))
+        return scores
 
     def _ratings(self, choices: NDArray[np.int8], edited: torch.Tensor) -> FloatArray:
         """(viewers, editors, actions): as in `PairDistances`; `choices` of the same shape as in `VertexSolution`."""

@@ -76,8 +76,10 @@ class PlaceSearch:
         Of items with the same categories, a re-ranked list takes those with the higher scores first: only they count.
         """
         kept, policy, data = np.zeros(len(targets), dtype=bool), self.policy, self.model.data
+        if not isinstance(response, AffineResponse):
+            return kept
         # Of a model that leaves items out, what stands above the target may itself not be shown.
-        if not isinstance(response, AffineResponse) or type(self.model).may_show is not FittedModel.may_show:
+        if not bool(self.model.may_show(response.scores(np.full(len(response.items), data.scale[0]))[None]).all()):
             return kept
         alike = _kinds(policy, data) if isinstance(policy, Calibrated) else np.zeros(data.n_items, dtype=np.int64)
         low, high = rating_range(data.scale)

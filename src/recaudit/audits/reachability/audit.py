@@ -23,7 +23,17 @@ from recaudit.audits.reachability.search import SearchActions, SearchFuture, Sea
 from recaudit.audits.reachability.solve import SolveActions, SolveFuture, idle_device
 from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
 from recaudit.audits.rules import RuleAudit, rule_facts
-from recaudit.audits.samples import Baseline, Candidates, Effort, draw_facts, resolve_items, resolve_users
+from recaudit.audits.samples import (
+    DRAWN_SCORES,
+    EVERYBODY,
+    MOST_SCORES,
+    Baseline,
+    Candidates,
+    Effort,
+    draw_facts,
+    resolve_items,
+    resolve_users,
+)
 from recaudit.audits.spill import Rows, gathered, lazily
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Serial
@@ -40,11 +50,9 @@ PAIR_BYTES = 135
 USERS = 16
 """Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
 
-_MOST_SCORES, _DRAWN_SCORES = 10**11, 10**10
-"""Users x targets x items, which is what the time goes by: of everybody, and where some are drawn."""
-_DEVICE_USERS = 256
-"""On an accelerator: millions of pairs, which keep it busy."""
-_DEVICE_THREADS = 4
+_DEVICE_USERS = 28 * USERS
+"""On an accelerator: more than a million pairs of a few thousand items, which keep it busy."""
+_DEVICE_THREADS = 3
 """While one block is solved there, others are made ready for it, or made into rows."""
 
 
@@ -144,13 +152,13 @@ class Reachability(RuleAudit):
         model, log = audited(subject, self.actions, rng)
         method = self.method(model, log, rng, context.device)
         targets = log.n_items if method.targets is None else len(method.targets)
-        effort = Effort(targets * log.n_items, _MOST_SCORES, _DRAWN_SCORES)
+        effort = Effort(targets * log.n_items, MOST_SCORES, DRAWN_SCORES)
         users = resolve_users(self.users, log, rng, effort=effort)
         if isinstance(method, SearchMethod):
             method.check_pairs(users)
         facts = {"baseline": self.resolved_baseline, **rating_facts(model, log, self.actions, users, rng)}
         facts |= rule_facts(self, subject, model, log, context)
-        facts |= system_facts(model) | draw_facts(self.users, users, log)
+        facts |= system_facts(model) | draw_facts(self.users, len(users), log)
         size, engine = USERS, context.engine
         if context.device != "cpu":
             size, engine = _DEVICE_USERS, with_workers(engine, _DEVICE_THREADS) if engine == Serial() else engine
@@ -162,7 +170,7 @@ class Reachability(RuleAudit):
     def method(self, model: FittedModel, log: Interactions, rng: int, device: str = "cpu") -> Method:
         """What answers: it follows from the response that the model says it has, and refuses what it does not know."""
         check_response(model)
-        targets = None if self.targets is None else resolve_items(self.targets, log, rng)
+        targets = None if self.targets in (None, EVERYBODY) else resolve_items(self.targets, log, rng)
         asked = (self, model, log, targets, rng)
         future, affine = isinstance(self.actions, Future), model.response is AffineResponse
         if self._exact(model):

@@ -13,7 +13,7 @@ from scipy import stats
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
 from recaudit.audits.result import Result, Table
-from recaudit.audits.spill import Rows, parts_of
+from recaudit.audits.spill import Rows, lazily, parts_of
 from recaudit.data.interactions import Interactions
 from recaudit.machine import check_memory
 from recaudit.metrics.groupings import Grouping, groupings
@@ -60,6 +60,11 @@ class ReachabilityResult(Result):
             tables["example"] = example
         found = cls(audit, tables, rng=rng, facts=facts)
         found.facts["statuses"] = found.counts()
+        widths = bound_widths(pairs)
+        if len(widths):
+            # Of the bounded pairs, in log-probability.
+            median, most = np.quantile(widths, [0.5, 0.9], method="higher").tolist()
+            found.facts["widths"] = {"pairs": len(widths), "median": median, "90%": most}
         return found
 
     def counts(self) -> dict[str, int]:
@@ -95,10 +100,14 @@ class ReachabilityResult(Result):
         if row["known"]:
             lift = f"median {row['lift']:.3g}" if row["lifted"] else "none: nothing is shown without strategy"
             only = f" of {row['lifted']:,} pairs with a baseline above 0" if 0 < row["lifted"] < row["known"] else ""
+            widths, between = self.facts.get("widths"), ""
+            if widths:
+                between = f", of {widths['pairs']:,} bounded pairs {widths['median']:.2g} in the median"
+                between += f" and {widths['90%']:.2g} at the 90th percentile"
             lines += [
                 f"  best probability  median {row['value']:.3g}, without strategy {row['baseline']:.3g}",
                 f"  lift              {lift}{only}",
-                f"  widest bounds     {row['gap'] or 0.0:.1e} in log-probability",
+                f"  widest bounds     {row['gap'] or 0.0:.1e} in log-probability{between}",
             ]
         return "\n".join(lines)
 
@@ -107,7 +116,7 @@ _ANSWERED = pl.col("value").is_not_null()
 _LIFTS = pl.col("lift").filter(_ANSWERED & (pl.col("baseline") > 0))
 _SUMMED = {
     "value": pl.col("value").median(),
-    "baseline": pl.col("baseline").filter(_ANSWERED).median(),
+    "baseline": pl.col("baseline").filter(_ANSWERED).median().fill_null(np.nan),
     "lift": _LIFTS.median(),
     "lifted": _LIFTS.len(),
     "gap": (pl.col("upper") / pl.col("lower")).filter(pl.col("upper") > pl.col("lower")).log().max(),
@@ -133,7 +142,8 @@ def _places(pairs: pl.DataFrame, users: pl.Series, items: pl.Series) -> IntArray
     runs = pairs["user"].rle().struct.unnest()
     row = runs["value"].replace_strict(users, np.arange(len(users)), return_dtype=pl.Int64).to_numpy()
     column = pairs["item"].replace_strict(items, np.arange(len(items)), return_dtype=pl.Int64).to_numpy()
-    return np.repeat(row * len(items), runs["len"].to_numpy()) + column
+    found: IntArray = np.repeat(row * len(items), runs["len"].to_numpy()) + column
+    return found
 
 
 def _spread_out(places: IntArray, shape: tuple[int, int], columns: Iterable[pl.Series]) -> list[FloatArray]:
@@ -156,6 +166,13 @@ def marked(pairs: pl.DataFrame, users: pl.Series, items: pl.Series, status: Stat
 def answered(pairs: pl.DataFrame) -> pl.DataFrame:
     """The pairs that have a value; the frame itself, not a copy of its millions of rows, where all have."""
     return pairs.filter(pl.col("value").is_not_null()) if pairs["value"].null_count() else pairs
+
+
+def bound_widths(pairs: Rows) -> FloatArray:
+    """(bounded pairs of which something was reached,): log(upper / lower)."""
+    bounded = (pl.col("status") == Status.BOUNDED.value) & (pl.col("lower") > 0)
+    apart = lazily(pairs).filter(bounded).select((pl.col("upper") / pl.col("lower")).log()).collect()
+    return apart.to_series().to_numpy()
 
 
 def aggregate_pairs(audit: Reachability, log: Interactions, users: IntArray, pairs: Rows, rng: int) -> dict[str, Any]:
@@ -209,7 +226,7 @@ class _Totals:
     statuses: StatusArray  # (users,)
     of_groups: list[_OfGroups]
     of_items: FloatArray  # (3, items): how many answers, the sum of best chances and of those without strategy
-    best: FloatArray  # (items,): -inf without an answer
+    best: FloatArray  # (items,): 0 without an answer
 
     @classmethod
     def of(
@@ -220,15 +237,15 @@ class _Totals:
         marks = [mark.sum(axis=0) for mark in (found.bounded, found.known, found.failed)]
         of_groups: list[_OfGroups] = [
             (
-                np.nan_to_num(found.value) @ grouping.weights,
-                np.nan_to_num(found.baseline) @ grouping.weights,
+                found.filled[0] @ grouping.weights,
+                found.filled[1] @ grouping.weights,
                 found.known.astype(np.float64) @ grouping.weights,
                 np.stack([mark @ grouping.weights for mark in marks]),
             )
             for grouping in slices
         ]
-        sums = [np.count_nonzero(found.known, axis=0), *(np.nansum(m, axis=0) for m in (found.value, found.baseline))]
-        best = np.nan_to_num(found.value, nan=-np.inf).max(axis=0)
+        sums = [np.count_nonzero(found.known, axis=0), *(matrix.sum(axis=0) for matrix in found.filled)]
+        best = found.filled[0].max(axis=0)
         return cls(found.own(audit.threshold), found.statuses(), of_groups, np.stack(sums), best)
 
     @classmethod
@@ -271,8 +288,8 @@ class _Matrices:
 
     def __init__(self, log: Interactions, users: IntArray, pairs: pl.DataFrame) -> None:
         check_memory(
-            # Three that are kept with their marks, and one while one of them is summed.
-            35 * len(users) * log.n_items,
+            # Five that are kept with their marks, and one while one of them is summed.
+            51 * len(users) * log.n_items,
             f"Averaging over {len(users):,} users and {log.n_items:,} items",
             "Ask about a sample of users (users=...).",
         )
@@ -280,6 +297,7 @@ class _Matrices:
         known, names = answered(pairs), ("value", "baseline", "lift")
         self.value, self.baseline, self.lift = _spread_out(_places(known, *ids), shape, (known[name] for name in names))
         self.known = ~np.isnan(self.value)
+        self.filled = tuple(np.where(self.known, matrix, 0.0) for matrix in (self.value, self.baseline))
         self.bounded, self.failed = (marked(pairs, *ids, status) for status in (Status.BOUNDED, Status.FAILED))
         own = known.select("user", "candidates").unique("user")
         of_user = pl.DataFrame(ids[0].alias("user")).join(own, on="user", how="left", maintain_order="left")
@@ -305,8 +323,8 @@ class _Matrices:
             "discovery": (self.value > cut).sum(axis=1) / counts,
             "baseline_discovery": (self.baseline > cut).sum(axis=1) / counts,
             "log_lift": np.where(np.isfinite(logs), logs, np.nan) / lifts,
-            "availability": np.nansum(self.value, axis=1) / counts,
-            "baseline_availability": np.nansum(self.baseline, axis=1) / counts,
+            "availability": self.filled[0].sum(axis=1) / counts,
+            "baseline_availability": self.filled[1].sum(axis=1) / counts,
         }
 
 

@@ -13,6 +13,10 @@ from numba import njit, prange
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
 from recaudit.models.rows import Indices, SparseRows
+from recaudit.models.vectors import SIDE, add_products
+
+_TOGETHER = 32
+"""Ratings whose vectors are copied next to each other, and stay in the nearest cache."""
 
 IN_ORDER = {"contract"}
 """The freedom that the compiler has with sums, in these functions and in those that call them."""
@@ -48,25 +52,22 @@ def solve_vectors(
 
 @njit(cache=True)
 def padded(factors: int) -> int:
-    """The size of the equations: `factors`, rounded up to fours. What is added stays apart, and solves to zero."""
-    return (factors + 3) // 4 * 4
+    """The size of the equations: `factors`, rounded up to blocks. What is added stays apart, and solves to zero."""
+    return (factors + SIDE - 1) // SIDE * SIDE
 
 
 @njit(fastmath=IN_ORDER, cache=True)
 def add_ratings(others: Indices, targets: FloatArray, Y: FloatArray, G: FloatArray, b: FloatArray) -> None:
     """G (padded, padded) += lower triangle of sum y y^T; b (padded,) += sum target * y; y the rows `others` of Y."""
-    four = np.zeros((4, len(b)))
-    for first in range(0, len(others), 4):
-        for c in range(4):
-            if first + c < len(others):
-                y = others[first + c]
-                target = targets[first + c]
-                for k in range(Y.shape[1]):
-                    four[c, k] = Y[y, k]
-                    b[k] += target * Y[y, k]
-            else:
-                four[c, :] = 0.0
-        _add_products(four, four, G, 0)
+    together = np.zeros((min(_TOGETHER, len(others)), len(b)))
+    for first in range(0, len(others), _TOGETHER):
+        count = min(_TOGETHER, len(others) - first)
+        for c in range(count):
+            y, target = others[first + c], targets[first + c]
+            for k in range(Y.shape[1]):
+                together[c, k] = Y[y, k]
+                b[k] += target * Y[y, k]
+        add_products(together, together, G, count, 0)
 
 
 @njit(fastmath=IN_ORDER, cache=True)
@@ -102,7 +103,11 @@ def cholesky_solve(G: FloatArray, b: FloatArray) -> None:
         b[f], b[f + 1], b[f + 2], b[f + 3] = z0, z1, z2, z3
         for i in range(f + 4, size):
             b[i] = b[i] - z0 * columns[0, i] - z1 * columns[1, i] - z2 * columns[2, i] - z3 * columns[3, i]
-        _add_products(negative, columns, G, f + 4)
+        # Blocks may begin four columns before what is left: these stay as they are.
+        for c in range(4):
+            for i in range(f, f + 4):
+                columns[c, i] = negative[c, i] = 0.0
+        add_products(negative, columns, G, 4, (f + 4) // SIDE * SIDE)
     for i in range(size - 1, -1, -1):
         b[i] /= G[i, i]
         for k in range(i):
@@ -121,25 +126,6 @@ def _substitute(L: FloatArray, b: FloatArray) -> None:
         b[i] /= L[i, i]
         for k in range(i):
             b[k] -= L[i, k] * b[i]
-
-
-@njit(fastmath=IN_ORDER, cache=True)
-def _add_products(left: FloatArray, right: FloatArray, G: FloatArray, start: int) -> None:
-    """G += left^T right from row and column `start` on: the lower triangle, and above it what rounds up to fours.
-
-    left, right (4, padded). Four rows of G at a time: sixteen multiplications for eight loads and four stores.
-    """
-    for k in range(start, len(G), 4):
-        p0, p1, p2, p3 = left[0, k], left[1, k], left[2, k], left[3, k]
-        q0, q1, q2, q3 = left[0, k + 1], left[1, k + 1], left[2, k + 1], left[3, k + 1]
-        r0, r1, r2, r3 = left[0, k + 2], left[1, k + 2], left[2, k + 2], left[3, k + 2]
-        s0, s1, s2, s3 = left[0, k + 3], left[1, k + 3], left[2, k + 3], left[3, k + 3]
-        for j in range(start, k + 4):
-            y0, y1, y2, y3 = right[0, j], right[1, j], right[2, j], right[3, j]
-            G[k, j] = G[k, j] + p0 * y0 + p1 * y1 + p2 * y2 + p3 * y3
-            G[k + 1, j] = G[k + 1, j] + q0 * y0 + q1 * y1 + q2 * y2 + q3 * y3
-            G[k + 2, j] = G[k + 2, j] + r0 * y0 + r1 * y1 + r2 * y2 + r3 * y3
-            G[k + 3, j] = G[k + 3, j] + s0 * y0 + s1 * y1 + s2 * y2 + s3 * y3
 
 
 @parallel_njit(fastmath=IN_ORDER)

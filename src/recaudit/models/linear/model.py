@@ -127,7 +127,7 @@ class LinearModel(FittedModel):
         seen, ratings = self.data.history(viewer)
         kept = ~np.isin(seen, items)
         slope = self.held.rows(items).T
-        immutable = self.held.weighted((ratings - self.offset[seen])[kept], seen[kept])
+        immutable = self.held.weighted((ratings - self.offset[seen])[kept], seen[kept].astype(np.int64))
         intercept = self.offset + immutable - slope @ self.offset[items]
         if isinstance(self.held, SomeWeights):
             intercept[self.held.unscored] = NO_SCORE

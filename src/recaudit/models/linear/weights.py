@@ -45,7 +45,8 @@ class HeldWeights:
 
     def weighted(self, ratings: FloatArray, items: IntArray) -> FloatArray:
         """(items,): `ratings W_items`."""
-        return ratings @ self.dense[items]
+        found: FloatArray = ratings @ self.dense[items]
+        return found
 
 
 @final
@@ -102,7 +103,8 @@ class UserKernel:
 
     def weighted(self, ratings: FloatArray, items: IntArray) -> FloatArray:
         """(items,): `ratings W_items`."""
-        return ratings @ self.dense[items]
+        found: FloatArray = ratings @ self.dense[items]
+        return found
 
 
 @final

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
+from itertools import pairwise
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, final
@@ -108,6 +109,24 @@ def run_trial(
     plan = {"settings": as_data(loop), "trial": number}
     folder = None if out is None else TrialFolder.begin(out / trial_name(number), plan)
     return _Trial(loop, number, folder).run()
+
+
+def timed(loop: Loop) -> tuple[float, float, float]:
+    """Seconds of what a trial begins with, of a fit, and of a step without one, by doing each once or twice.
+
+    What is compiled at the first use is in them; audits and the population's error are not.
+    """
+    clock = [time.perf_counter()]
+    scenario = loop.scenario.changed(steps=max(3, loop.scenario.steps))  # nothing is due at its first two steps
+    trial = _Trial(loop.model_copy(update={"scenario": scenario, "audits": {}, "population_every": 0}), 0, None)
+    clock.append(time.perf_counter())
+    model = trial._learned(0)
+    clock.append(time.perf_counter())
+    for step in range(2):
+        trial._live(step, model)
+        clock.append(time.perf_counter())
+    begin, fit, _, step_time = (after - before for before, after in pairwise(clock))
+    return begin, fit, step_time
 
 
 @final

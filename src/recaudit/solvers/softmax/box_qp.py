@@ -129,32 +129,33 @@ def minimize_together(hessian: Tensor, gradient: Tensor, points: Tensor, damping
         part.clone(memory_format=torch.contiguous_format) for part in (hessian.permute(1, 2, 0), points.T, gradient.T)
     )
     H.diagonal().add_(damping[:, None])
-    for _ in range(2):
-        _sweep_batched(H, x, r)
+    _sweep_batched(H, x, r, 2)
     for _ in range(_ROUNDS):
         rows = ((r * x + r.abs()).sum(dim=0) > tol).nonzero().squeeze(1)
         if not len(rows):
             break
         part_H, part_x, part_r = H[:, :, rows], x[:, rows], r[:, rows]
         direction = _newton_direction_batched(part_H, part_x, part_r, damping[rows])
-        step = (part_x + direction).clamp(-1, 1) - part_x
+        step = (part_x + direction).clamp_(-1, 1).sub_(part_x)
         climbs = (step * (part_r + (part_H * step).sum(dim=1) / 2)).sum(dim=0) > 0
         room = torch.where(direction == 0, torch.inf, (direction.sign() - part_x) / direction)
-        length = room.amin(dim=0).clamp(max=1.0)
-        step = torch.where(climbs, (part_x + length * direction).clamp(-1, 1) - part_x, step)
+        length = room.amin(dim=0).clamp_(max=1.0)
+        step = torch.where(climbs, (part_x + length * direction).clamp_(-1, 1).sub_(part_x), step)
         part_x += step
         part_r += (part_H * step).sum(dim=1)
-        _sweep_batched(part_H, part_x, part_r)
+        _sweep_batched(part_H, part_x, part_r, 1)
         x[:, rows], r[:, rows] = part_x, part_r
     return x.T.contiguous()
 
 
-def _sweep_batched(H: Tensor, x: Tensor, r: Tensor) -> None:
-    """As `_sweep`, with the damping in the diagonal of `H`."""
-    for k in range(len(x)):
-        new = torch.addcdiv(x[k], r[k], H[k, k], value=-1).clamp_(-1, 1)
-        r.addcmul_(H[k], new - x[k])
-        x[k] = new
+def _sweep_batched(H: Tensor, x: Tensor, r: Tensor, times: int) -> None:
+    """As `_sweep`, so many times, with the damping in the diagonal of `H`. The views are made once: each costs the
+    host as much as an operation."""
+    coordinates = list(zip(x.unbind(), r.unbind(), H.diagonal().T.unbind(), H.unbind(), strict=True))
+    for at, slope, own, row in coordinates * times:
+        new = torch.addcdiv(at, slope, own, value=-1).clamp_(-1, 1)
+        r.addcmul_(row, new - at)
+        at.copy_(new)
 
 
 def _newton_direction_batched(H: Tensor, x: Tensor, r: Tensor, damping: Tensor) -> Tensor:

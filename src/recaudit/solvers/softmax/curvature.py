@@ -40,6 +40,8 @@ _PSI = (math.exp(-_REACH) + _REACH - 1) / _REACH**2
 _NARROW = 1e-9
 _SAFETY = 1 + 1e-6
 _TINY = 1e-200
+# How well the quadratic is minimised, beside what is asked: what is left is part of the gap.
+_INNER = 0.05
 
 
 @final
@@ -70,7 +72,8 @@ class Curvature:
         white, wide = self._white[owner], self._wide[owner]
         turned = white.mT @ hessian @ white
         turned.diagonal(dim1=1, dim2=2).add_(~wide)
-        return self._radius[owner].square() * _inverse_trace(turned)
+        radius: Tensor = self._radius[owner]
+        return radius.square() * inverse_trace(turned)
 
     def gap(
         self,
@@ -89,7 +92,7 @@ class Curvature:
         kept = _PSI * torch.exp(-self._radius[owner] * along.square().sum(dim=1).sqrt())
         quadratic = (2 * kept)[:, None, None] * hessian
         flat = torch.finfo(points.dtype).eps * quadratic.diagonal(dim1=1, dim2=2).amax(dim=1) + _TINY
-        found = minimize_box_quadratics(quadratic, residual, points, flat, 0.01 * tol)
+        found = minimize_box_quadratics(quadratic, residual, points, flat, _INNER * tol)
         step = found - points
         change = torch.bmm(quadratic, step.unsqueeze(2)).squeeze(2)
         slope = residual + change
@@ -98,7 +101,7 @@ class Curvature:
         return torch.where(4 * depth < least, depth, torch.inf)
 
 
-def _inverse_trace(matrices: Tensor) -> Tensor:
+def inverse_trace(matrices: Tensor) -> Tensor:
     """(rows,): the trace of the inverse of each of `matrices` (rows, K, K); infinite where one is not positive."""
     if matrices.device.type == "cpu":
         trace = matrices.new_empty(len(matrices))

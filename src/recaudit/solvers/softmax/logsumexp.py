@@ -240,8 +240,8 @@ class LogSumExp:
         return widest + unit * (self.items + 32), unit * (3 * K + 16) * sizes
 
     def _second_moments(self, weights: Tensor) -> Tensor:
-        """(problems, K (K + 1) / 2, rows): the weighted sums of (S_jk - m_k) (S_jl - m_l) over the items j, k <= l, with
-        m the gradient at 0: second moments are then about as large as the Hessian, and so is their rounding."""
+        """(problems, K (K + 1) / 2, rows): the weighted sums of (S_jk - m_k) (S_jl - m_l) over the items j, k <= l,
+        with m the gradient at 0: second moments are then about as large as the Hessian, and so is their rounding."""
         if self._items_at_once >= self.items:
             if self._products is None:
                 self._products = self._pairwise(slice(None))

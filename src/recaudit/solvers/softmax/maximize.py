@@ -17,6 +17,7 @@ exp(z_j), and the slate is the first n to arrive.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
@@ -37,6 +38,7 @@ _CPU_MEMORY = 1 << 29
 _UNIT = float(np.finfo(np.float64).eps)
 # Below this a probability has no digits left as a double.
 _SMALLEST = -700.0
+_first_use = threading.Lock()
 
 
 def maximize_softmax(
@@ -60,7 +62,7 @@ def maximize_softmax(
 
     A target is solved when its bounds on the log-probability, rounding included, are at most `tol` apart, and bounded
     when that takes more than `max_steps` Newton steps or the rounding of its scores alone is as wide. `memory_limit` is
-    in bytes for each core, beside the input and the answer; by default 512 MiB, or a sixth of a CUDA `device`.
+    in bytes for each core, beside the input and the answer; by default 512 MiB, or a quarter of a CUDA `device`.
     `actions=False` leaves the maximisers out.
     """
     slope, intercept = as_scores(slope, intercept)
@@ -118,6 +120,10 @@ class _Solver:
     def __post_init__(self) -> None:
         there = self._kind != "cuda" or torch.cuda.is_available()
         require(there, "device", self.device, "'cpu': torch finds no CUDA device here")
+        if self._kind == "cuda":
+            with _first_use:
+                # Torch loads its linear algebra for a GPU at the first use, and fails if two threads do so at once.
+                torch.linalg.cholesky(torch.eye(1, device=self.device))
         check_positive("beta", self.beta)
         check_positive("tol", self.tol)
         require(self.max_steps >= 1, "max_steps", self.max_steps, "a whole number of 1 or more")
@@ -131,7 +137,7 @@ class _Solver:
         """What is there, not what is free: batches, and so the last bits, must not depend on who else computes."""
         if self.memory_limit is not None:
             return self.memory_limit
-        return torch.cuda.get_device_properties(self.device).total_memory // 6 if self._kind == "cuda" else _CPU_MEMORY
+        return torch.cuda.get_device_properties(self.device).total_memory // 4 if self._kind == "cuda" else _CPU_MEMORY
 
     def solve(
         self, slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor, lower: Tensor, upper: Tensor

@@ -22,9 +22,9 @@ _ITEMS = 256
 _LOWEST = -700.0
 """What is smaller is no ordinary double any more when e is raised to it, and adds nothing to a sum."""
 
-# exp(x) = 2^n exp(r): n is the whole number nearest to x / log 2, which adding `_SHIFT` rounds to and leaves in the last
-# bits; r = x - n log 2, with log 2 in two parts, of which n times the first is exact. The polynomial interpolates exp at
-# the Chebyshev points of |r| <= log 2 / 2, and is off by 2e-17.
+# exp(x) = 2^n exp(r): n is the whole number nearest to x / log 2, which adding `_SHIFT` rounds to and leaves in the
+# last bits; r = x - n log 2, with log 2 in two parts, of which n times the first is exact. The polynomial interpolates
+# exp at the Chebyshev points of |r| <= log 2 / 2, and is off by 2e-17.
 _SHIFT = 1.5 * 2.0**52
 _PER_LOG = 1 / math.log(2)
 _LOG_HIGH, _LOG_LOW = float.fromhex("0x1.62e42fefa3800p-1"), float.fromhex("0x1.ef35793c76730p-45")
@@ -64,7 +64,7 @@ def exponential(x: float) -> float:
     r = (x - whole * _LOG_HIGH) - whole * _LOG_LOW
     high = ((((_C11 * r + _C10) * r + _C9) * r + _C8) * r + _C7) * r + _C6
     power = (((((high * r + _C5) * r + _C4) * r + _C3) * r + _C2) * r + 1.0) * r + 1.0
-    return _double(_bits(power) + (_bits(shifted) << 52))
+    return _double(_bits(power) + (_bits(shifted) << 52))  # type: ignore[call-arg]  # numba hands the context in
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
@@ -78,8 +78,8 @@ def first_moments(
 ) -> None:
     """out (rows, 1 + K): the sums over items j of w_j and of w_j S_j, w_j = exp(S_j.u + t_j).
 
-    `slopes` S (problems, K, items), `offsets` t (problems, items), `points` u (rows, K) of the problems `owner` (rows,),
-    ascending. Where `weights` has rows, the w are written to it (rows, items).
+    `slopes` S (problems, K, items), `offsets` t (problems, items), `points` u (rows, K) of the problems `owner`
+    (rows,), ascending. Where `weights` has rows, the w are written to it (rows, items).
     """
     rows, size = points.shape
     items, keep = offsets.shape[1], len(weights) > 0

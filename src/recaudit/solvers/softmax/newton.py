@@ -133,7 +133,7 @@ class _Pool(NamedTuple):
     def best_for(self, slopes: Tensor, owner: Tensor, family: LogSumExp) -> Tensor:
         """(rows,): the position of the known point with the lowest g(u) - b.u, for each row b of `slopes`."""
         known, rows = Ragged(self.owner, family.problems), Ragged(owner, family.problems)
-        # Several targets end in the same corner, with Hessians of their own: the first goes first, not what rounding says.
+        # Several targets end in the same corner, with Hessians of their own: the first counts, not what rounding says.
         value, points = known.pad(self.value + _LATER * known.slot, torch.inf).unsqueeze(1), known.pad(self.u)
         wanted = rows.pad(slopes)
         best = torch.empty(wanted.shape[:2], dtype=torch.long, device=wanted.device)
@@ -177,11 +177,11 @@ class _OpenTargets:
     @classmethod
     def starting(cls, row: Tensor, slopes: Tensor, tol: Tensor, pool: _Pool, at: Tensor) -> _OpenTargets:
         """Targets that stand at the pool's points `at` (rows,)."""
-        owner, u, value, gradient, hessian, *curved = (known.index_select(0, at) for known in pool)
+        owner, u, value, gradient, hessian, anchor, curvature, stretch = (part.index_select(0, at) for part in pool)
         objective = value - (slopes * u).sum(dim=1)
         floor = objective - _gap(gradient - slopes, u)
         none = torch.zeros_like(at)
-        known = (owner, slopes, tol, u, value, gradient, hessian, *curved, objective, floor)
+        known = (owner, slopes, tol, u, value, gradient, hessian, anchor, curvature, stretch, objective, floor)
         return cls(row, *known, torch.zeros_like(value), none.bool(), none, u)
 
     @property
@@ -221,8 +221,9 @@ class _OpenTargets:
         promised = -(step * (residual + product / 2)).sum(dim=1)
         near = ((promised <= _HOPE * self.tol) & (self.gap > self.tol)).nonzero().squeeze(1)
         if len(near):
-            some = (part.index_select(0, near) for part in (self.owner, self.u, residual, self.anchor, self.curvature))
-            gap = family.curvature.gap(*some, self.stretch[near], self.tol[near])
+            stand = (self.owner[near], self.u[near], residual[near])
+            curved = (self.anchor[near], self.curvature[near], self.stretch[near])
+            gap = family.curvature.gap(*stand, *curved, self.tol[near])
             self.floor[near] = torch.maximum(self.floor[near], self.objective[near] - gap)
 
     def step(self, family: LogSumExp) -> None:

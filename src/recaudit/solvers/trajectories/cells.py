@@ -29,6 +29,7 @@ from recaudit.solvers.softmax.newton import ACCEPTED, TINY, next_damping, ridge
 from recaudit.solvers.trajectories.descent import minimize_over_hull
 from recaudit.solvers.trajectories.polytope import RatingCell
 from recaudit.solvers.trajectories.problem import BestRollOuts, RollOutProblem, without
+from recaudit.solvers.trajectories.screening import group_items, rule_out
 
 # Vertices at which a cell is looked at, beside its centre.
 _LOOKED_AT = 8
@@ -59,7 +60,7 @@ class Tangents(NamedTuple):
 
 @final
 class CellObjective:
-    """The targets' log-probabilities on one cell; beta is 1, the vertices' mean is at 0 and leads with score 0."""
+    """The targets' log-probabilities on one cell; beta is 1, and the vertices' mean is at 0."""
 
     def __init__(self, cell: RatingCell, problem: RollOutProblem, beta: float) -> None:
         self.cell, self.problem = cell, problem
@@ -69,23 +70,22 @@ class CellObjective:
         self._beta, self._centre, self._matrix, self._constant = beta, centre, basis.matrix, basis.constant
         allowed = without(problem.candidates, cell.state.items)
         # What all scores share moves no probability: it goes before it can round.
-        middle = np.where(allowed, beta * basis.level + centre @ basis.columns, -np.inf)
-        leader = int(middle.argmax())
-        columns, level = basis.columns - basis.columns[:, [leader]], beta * (basis.level - basis.level[leader])
+        moved = centre @ basis.columns
+        leader = int(np.where(allowed, beta * basis.level + moved, -np.inf).argmax())
+        level = beta * (basis.level - basis.level[leader])
+        level[~allowed] = 0.0
         reach = beta * (np.abs(ratings) @ np.abs(basis.matrix.T) + np.abs(basis.constant)).max(axis=0)
-        size = np.abs(level[allowed]).max(initial=0.0) + reach @ np.abs(columns[:, allowed]).max(axis=1, initial=0.0)
+        size = np.abs(level).max() + reach @ np.maximum(basis.columns.max(axis=1), -basis.columns.min(axis=1))
         # Sums of K + 1 products, thrice: of the weights, of the scores, of the tangents; and of all the items.
-        self.rounding = _UNIT * ((6 * len(columns) + 32) * size + len(level) + 64)
-        self.columns = aligned(columns)
-        level = level + centre @ columns
+        self.rounding = _UNIT * ((6 * len(reach) + 32) * size + len(level) + 64)
+        level += moved
         level[~allowed] = -np.inf
-        self.level = aligned(level)
-        self._moments = torch.cat([self.columns.new_ones(1, len(level)), self.columns])
+        self.columns, self.level = aligned(basis.columns), aligned(level)
         self._pairs: Tensor | None = None
         self.vertices = weights - centre
         half = len(ratings) // 2
         step = max(1, len(ratings) // _LOOKED_AT)
-        self._first_points = np.concatenate([np.zeros((1, len(columns))), self.vertices[::step]])
+        self._first_points = np.concatenate([np.zeros((1, len(centre))), self.vertices[::step]])
         self.base, self.rise = self.vertices[:half], self.vertices[half] - self.vertices[0]
 
     def evaluate(self, points: FloatArray, *, hessian: bool) -> Tangents:
@@ -106,33 +106,48 @@ class CellObjective:
         peak = scores.amax(dim=1, keepdim=True)
         # Denormal numbers are many times slower, and e^-600 of the largest adds nothing to a sum.
         weights = scores.sub_(peak).clamp_(min=-600.0).exp_()
-        moments = weights @ self._moments.T
-        total = moments[:, :1]
-        second = moments[:, :0]
+        total = weights.sum(dim=1, keepdim=True)
+        first_moments = weights @ self.columns.T / total
+        second = total[:, :0]
         if hessian:
             if self._pairs is None:
                 first, other = np.triu_indices(len(self.columns))
                 self._pairs = self.columns[first] * self.columns[other]
             second = weights @ self._pairs.T / total
-        return total[:, 0].log() + peak[:, 0], moments[:, 1:] / total, second
+        return total[:, 0].log() + peak[:, 0], first_moments, second
 
     def look(self, rows: IntArray, best: BestRollOuts) -> FloatArray:
         """(rows,): no target of these rows exceeds this in the cell, from its centre; -inf for those rated on the way.
         What is reached at the centre and at some vertices is offered to `best`."""
         known = self.evaluate(self._first_points, hessian=False)
-        targets = _Rows(self, rows)
+        targets = _CellTargets(self, rows)
         values = targets.values(known)
         place = values.argmax(axis=1)
         self._offer(best, rows, values[np.arange(len(rows)), place], known.points[place])
         return np.asarray(targets.bounds(Tangents(*(part[:1] for part in known))) + self.rounding)
 
-    def solve(self, rows: IntArray, best: BestRollOuts, tol: float) -> FloatArray:
-        """(rows,): these targets do not exceed this in the cell, within `tol` of the best value of each anywhere."""
-        targets, aim = _Rows(self, rows), max(tol / 2 - 3 * self.rounding, self.rounding)
+    def solve(self, rows: IntArray, best: BestRollOuts, tol: float, *, screen: bool) -> FloatArray:
+        """(rows,): these targets do not exceed this in the cell, within `tol` of the best value of each anywhere.
+        With `screen` those for which the cell holds nothing are looked for first, see `screening`."""
+        if not screen:
+            return self._solve(rows, best, tol)
+        centre = self.evaluate(self._first_points[:1], hessian=True)
+        scores = self.level.numpy(), self.columns.numpy()
+        groups = group_items(*scores, centre.gradient[0], centre.hessian[0], self.vertices)
+        targets, needed = _CellTargets(self, rows), best.lower[rows] + tol - self.rounding
+        bounds = rule_out(*groups, self.vertices, targets.level, targets.slopes, needed) + self.rounding
+        left = np.flatnonzero(bounds > needed + self.rounding)
+        if len(left):
+            bounds[left] = np.minimum(bounds[left], self._solve(rows[left], best, tol))
+        return np.asarray(bounds)
+
+    def _solve(self, rows: IntArray, best: BestRollOuts, tol: float) -> FloatArray:
+        targets, aim = _CellTargets(self, rows), max(tol / 2 - 3 * self.rounding, self.rounding)
         known = self.evaluate(self._first_points, hessian=True)
         values = targets.values(known)
         at = values.argmax(axis=1)
         value = values[np.arange(len(rows)), at]
+        self._offer(best, rows, value, known.points[at])
         bound, damping, batch = targets.bounds(known), np.zeros(len(rows)), _FIRST
         for _ in range(_ROUNDS):
             needed = best.lower[rows] + tol - self.rounding
@@ -196,7 +211,7 @@ class CellObjective:
 
 
 @final
-class _Rows:
+class _CellTargets:
     """Some targets of a cell."""
 
     def __init__(self, cell: CellObjective, rows: IntArray) -> None:

@@ -1,12 +1,8 @@
-"""Damped Newton over a polytope for many targets of one cell: minimise g(u) - b_i.u over the hull of some points.
+"""The minimum of a quadratic over a polytope, for many rows: a step of damped Newton (see `cells`).
 
-As for boxes (mathematics, section 1): g does not depend on the target, so that what is known of it at the vertices and
-the centre is where every target starts. Any point gives a bound: with r the gradient of the objective at u, no point of
-the hull is lower by more than max over vertices v of r.(u - v) (Frank and Wolfe's gap).
-
-A step minimises a quadratic over the hull by Wolfe's algorithm: hold a mixture of few vertices; let the vertex that
-promises most enter; move to the best mixture of those held, weights of any sign; where that leaves the hull, stop at
-its border and let a vertex go. Whatever step it stops at, the answer is a mixture of vertices, hence feasible.
+Wolfe's algorithm: hold a mixture of few vertices; let the vertex that promises most enter; move to the best mixture of
+those held, weights of any sign; where that leaves the hull, stop at its border and let a vertex go. Whatever step it
+stops at, the answer is a mixture of vertices, hence feasible.
 """
 
 from __future__ import annotations

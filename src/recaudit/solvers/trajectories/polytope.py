@@ -89,10 +89,17 @@ def top_regions(cell: RatingCell, among: BoolArray) -> tuple[list[tuple[int, Pol
     # An item whose best score in the cell is below another's worst is nowhere on top.
     items = items[scores.max(axis=1) >= scores.min(axis=1).max(initial=-np.inf)]
     slope, intercept = np.ascontiguousarray(slope[items]), intercept[items]
-    # Of hundreds that are left, a few are on top at some corner, and these alone leave no room to most of the others.
+    # Of hundreds that are left, a few are on top at some corner, and these alone leave no room to most of the others;
+    # what they leave room to leaves none to most of the rest.
     corners = np.unique((slope @ cell.ratings.vertices.T + intercept[:, None]).argmax(axis=0))
     left = np.flatnonzero(leave_room(slope, intercept, corners, *cell.ratings))
-    found = [region_of_top(slope, intercept, int(own), *cell.ratings) for own in left]
+    left = left[leave_room(slope[left], intercept[left], np.arange(len(left)), *cell.ratings)]
+    found = []
+    for place, own in enumerate(left.tolist()):
+        vertices, facets, followed = region_of_top(slope[left], intercept[left], place, *cell.ratings)
+        if followed and len(vertices):
+            vertices, facets, followed = region_of_top(slope, intercept, own, vertices, facets)
+        found.append((vertices, facets, followed))
     regions = [
         (int(item), Polytope(vertices, facets))
         for item, (vertices, facets, followed) in zip(items[left], found, strict=True)

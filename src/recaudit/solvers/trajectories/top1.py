@@ -1,9 +1,11 @@
 """Targets after k ratings of what a top-1 recommender shows, exactly.
 
-Ratings from an interval, cell by cell (see `polytope`). Softmax: on one cell the log-probability is concave. All cells
-are first looked at from their vertices, for all targets at once, which gives a value and an upper bound for each pair
-of a cell and a target; only pairs whose bound is above the best value found anywhere are solved further.
-Epsilon-greedy: the target is on top at the end on the cells of one step more whose last item it is.
+Ratings from an interval, cell by cell (see `polytope`). Softmax: on one cell the log-probability is concave (see
+`cells`). All cells are first looked at from a few points, for all targets at once, which gives a value and an upper
+bound for each pair of a cell and a target. Then each target is solved in the cell where it did best, and elsewhere only
+where the bound is above the best value found anywhere (see `screening`). Where there are too many cells, what is found
+by trying some ratings is bounded by what no continuation of the first steps exceeds (see `relaxation`). Epsilon-greedy:
+the target is on top at the end on the cells of one step more whose last item it is.
 
 Stars: the tree is finite, and every sequence is rolled out, those that lead to the same items together.
 """
@@ -87,7 +89,8 @@ def _solve_cells(
             wanted = bounds[place] > best.lower[rows] + tol
             own = np.flatnonzero(wanted & (home == place) if first else wanted)
             if len(own):
-                exact[own] = np.maximum(exact[own], CellObjective(cell, problem, beta).solve(rows[own], best, tol))
+                found = CellObjective(cell, problem, beta).solve(rows[own], best, tol, screen=not first)
+                exact[own] = np.maximum(exact[own], found)
                 bounds[place, own] = -np.inf
     # What was not solved further is not above what was reached, or within the tolerance of it.
     return np.asarray(np.maximum(exact, bounds.max(axis=0)))
