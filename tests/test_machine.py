@@ -85,12 +85,12 @@ class TestMemory:
 
     @pytest.fixture
     def _little(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(machine, "available_memory", lambda: 100)
+        monkeypatch.setattr(machine, "available_memory", lambda: 50)
 
     @pytest.mark.usefixtures("_little")
     @pytest.mark.parametrize("recommender", [ra.models.EASE(), ra.models.SLIM()])
     def test_square_matrices(self, recommender: ra.models.Recommender, tiny: Interactions) -> None:
-        with pytest.raises(MachineError, match=r"matrices of \d by \d at a time.*factor model"):
+        with pytest.raises(MachineError, match=r"matri\w+ of \d by \d at a time.*factor model"):
             recommender.fit(tiny)
 
     @pytest.mark.usefixtures("_little")

@@ -55,6 +55,11 @@ def check_memory(needed: int, what: str, remedy: str) -> None:
         )
 
 
+def memory_words(count: int) -> str:
+    """So many bytes, for a person."""
+    return f"{count / 2**20:,.0f} MiB" if count < 2**30 else f"{count / 2**30:,.1f} GiB"
+
+
 def available_memory() -> int | None:
     """Bytes that this process can still have: of the machine, of its container and of its own limit; None if unsaid."""
     found = [_of_machine(), *_of_containers(), _of_process()]

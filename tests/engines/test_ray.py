@@ -177,7 +177,7 @@ class TestLosses:
         other = next(node for node in cluster.list_all_nodes() if not node.head)
         answers = Ray(ahead=4).map(partial(large, tmp_path, node_of()), range(8))
         first = next(answers)
-        until(lambda: len(begun(tmp_path)) >= 6)
+        until(lambda: elsewhere(tmp_path) > 1)
         cluster.remove_node(other, allow_graceful=False)
         found = [first, *answers]
         cluster.add_node(**ROOM)
@@ -218,11 +218,23 @@ simulate.run(kind, model, ratings=200, steps=20, trials=16, out="ray", engine=Ra
 
 
 def large(folder: Path, first: str, piece: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """A megabyte, which lies where it was made; some time goes by on the other node."""
+    """A megabyte, where it was made. The other node makes one, and never ends its second; the first waits for that."""
     note(folder, piece)
     if first and node_of() != first:
-        time.sleep(0.2)
+        if elsewhere(folder, "x") > 1:
+            time.sleep(600)
+    elif first:
+        until(lambda: elsewhere(folder) > 1)
     return np.random.default_rng(piece).normal(size=2**17)
+
+
+def elsewhere(folder: Path, more: str = "") -> int:
+    """How many pieces the other node has begun."""
+    with folder.joinpath("elsewhere").open("a+") as file:
+        file.write(more)
+        file.flush()
+        file.seek(0)
+        return len(file.read())
 
 
 ENDLESS = """

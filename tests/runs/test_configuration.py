@@ -179,7 +179,7 @@ class TestMistakes:
             ),
             (
                 SMALLEST + '[engine]\nkind = "gpu"',
-                "engine.kind: received 'gpu'; expected one of processes, serial, threads",
+                "engine.kind: received 'gpu'; expected one of processes, ray, serial, threads",
             ),
             (SMALLEST + "factors = true", "model[0].factors: received true; expected a number"),
             (SMALLEST + 'factors = "8"', "model[0].factors: received '8'; expected a number"),

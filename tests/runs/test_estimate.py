@@ -254,7 +254,7 @@ class TestMemory:
 
     def test_the_largest_step_counts_with_its_model(self) -> None:
         told = estimate(parsed(CONFIG.replace('"slow"', '"ease"', 1)))
-        assert told.memory == 8 * 3 * 60**2 + 8 * 4 * 256 * 60
+        assert told.memory == 8 * 60**2 + 8 * 4 * 256 * 60
 
 
 class TestBeforeARun:

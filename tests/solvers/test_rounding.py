@@ -45,6 +45,18 @@ def hard_instances() -> ModuleType:
 
 
 @needs_long_double
+@pytest.mark.parametrize("number", [1460, 2067, 2127, 5315, 8232, 9825])
+def test_curvature_along_an_axis_on_which_items_hardly_differ_proves_nothing(number: int) -> None:
+    hard = hard_instances()
+    rng = np.random.default_rng([0, number])
+    instance = hard.Instance.drawn(rng, 150, 5)
+
+    answer = hard.solved(instance, "softmax", rng)
+
+    assert list(hard.violations(instance, answer, rng)) == []
+
+
+@needs_long_double
 def test_hard_instances_hold_in_long_double() -> None:
     tool = hard_instances()
     counts = tool.examine(200, seed=1)

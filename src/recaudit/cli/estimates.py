@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from recaudit.cli.messages import plain_table
+from recaudit.machine import memory_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,16 +26,18 @@ def estimate_table(told: RunEstimate) -> Table:
     for step in ordered[:_ROWS]:
         if not step.seconds or covered > _SHARE * told.seconds:
             break
-        table.add_row(step.model, step.step, _time(step.seconds), _bytes(step.memory))
+        table.add_row(step.model, step.step, _time(step.seconds), memory_words(step.memory))
         covered, rows = covered + step.seconds, rows + 1
     if others := [step for step in ordered[rows:] if step.seconds is not None]:
-        table.add_row(f"{len(others)} more", "", _time(told.seconds - covered), _bytes(max(s.memory for s in others)))
+        table.add_row(
+            f"{len(others)} more", "", _time(told.seconds - covered), memory_words(max(s.memory for s in others))
+        )
     return table
 
 
 def estimate_lines(told: RunEstimate) -> Iterator[str]:
     """The whole, what is not known, and what could be changed."""
-    yield f"In all about {_time(told.seconds)}, within a factor of two, and {_bytes(told.memory)} beside the log."
+    yield f"In all about {_time(told.seconds)}, within a factor of two, and {memory_words(told.memory)} beside the log."
     for why in dict.fromkeys(step.why for step in told.unknown):
         steps = ", ".join(f"{step.step} of {step.model}" for step in told.unknown if step.why == why)
         yield f"Not known: {steps}: {why.rstrip('.')}."
@@ -46,7 +49,3 @@ def _time(seconds: float) -> str:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{seconds / 3600:.1f} h"
-
-
-def _bytes(count: int) -> str:
-    return f"{count / 2**20:,.0f} MiB" if count < 2**30 else f"{count / 2**30:,.1f} GiB"

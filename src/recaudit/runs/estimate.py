@@ -118,14 +118,8 @@ def estimate_steps(
     `enough` seconds even if all of its time grows with the users is timed on the large slice alone.
     """
     begun = time.perf_counter()
-    left = {
-        model.label: {name: audit for name, audit in config.steps(model).items() if (model.label, name) not in done}
-        for model in config.measured
-    }
-    models = [model for model in config.measured if left[model.label]]
-    for model in models:
-        _check_room(model, left[model.label], split.train)
-    timed, known = [_ModelTimes(config, model, left[model.label], split.train) for model in models], set[object]()
+    check_room(config, split.train, done)
+    timed, known = [_ModelTimes(config, model, own, split.train) for model, own in _left(config, done)], set[object]()
     found: list[StepEstimate] = []
     for which in _LARGE_FIRST:
         part = _Slice.of(config, data, split, which)
@@ -139,12 +133,24 @@ def estimate_steps(
     return RunEstimate(tuple(found), tuple(_advice(config, found, split.train.n_users)), spent)
 
 
-def _check_room(model: Model, audits: dict[str, Audit], train: Interactions) -> None:
-    own = model.recommender.memory(train)
-    for name, audit in audits.items():
-        needed = own + audit.memory(train)
-        remedy = f"Ask about fewer ({audit.drawn[0]} = ...)." if audit.drawn else "Leave out items with few ratings."
-        check_memory(needed, f"{name} of {model.label}", remedy)
+def check_room(config: Configuration, train: Interactions, done: Collection[tuple[str, str]] = ()) -> None:
+    """That what is left of the run fits into memory, as far as that is known from the shapes."""
+    for model, audits in _left(config, done):
+        own = model.recommender.memory(train)
+        for name, audit in audits.items():
+            remedy = (
+                f"Ask about fewer ({audit.drawn[0]} = ...)." if audit.drawn else "Leave out items with few ratings."
+            )
+            check_memory(own + audit.memory(train), f"{name} of {model.label}", remedy)
+
+
+def _left(config: Configuration, done: Collection[tuple[str, str]]) -> list[tuple[Model, dict[str, Audit]]]:
+    """The models that have something left to do, and what."""
+    steps = [
+        (model, {name: audit for name, audit in config.steps(model).items() if (model.label, name) not in done})
+        for model in config.measured
+    ]
+    return [(model, audits) for model, audits in steps if audits]
 
 
 @final

@@ -15,7 +15,7 @@ from recaudit.errors import NotSupportedError
 from recaudit.folders import REPORT, check_same, read_manifest
 from recaudit.models.checks import check_device
 from recaudit.runs.configuration import Configuration
-from recaudit.runs.estimate import RunEstimate, estimate_steps
+from recaudit.runs.estimate import RunEstimate, check_room, estimate_steps
 from recaudit.runs.folder import Journal, Run
 from recaudit.runs.manifest import AuditRecord, DataRecord, ModelRecord, versions
 from recaudit.specification import as_data
@@ -27,10 +27,8 @@ Report = Callable[[Run], str]
 Before = Callable[[RunEstimate], None]
 """What is done with the estimate of a run before it starts: raise to stop it."""
 
-LARGE = 100_000
-"""Ratings from which a run says beforehand what it will take: the time of a smaller one is soon known."""
-
-
+LARGE = 5_000_000
+"""Ratings from which a run says beforehand what it will take: slices of a smaller log are a large part of it."""
 SHORT = 60.0
 """Seconds: of a run that takes no longer nothing more is worked out beforehand."""
 
@@ -49,8 +47,8 @@ def execute(
     stay as they are, and a model whose steps are all finished is not fitted again. The numbers are those of a
     run that was never interrupted. A file that is no longer as it was written is told by name, and its step is done
     again. `fresh` starts over. An audit that a model cannot be put to is noted as skipped, with the reason, and stops
-    nothing. `before` is told what the steps that are left will take, where the log has `LARGE` ratings or more; memory
-    that the machine lacks is then refused before anything is fitted.
+    nothing. Memory that the machine lacks is refused before anything is fitted. `before` is told what the steps that
+    are left will take, where the log has `LARGE` ratings or more.
     """
     stages = 2 + sum(1 + len(config.steps(model)) for model in config.measured)
     for _ in track(_stages(config, Path(out), fresh, report, before), "Run", stages):
@@ -74,8 +72,10 @@ def _stages(
     out.mkdir(parents=True, exist_ok=True)
     with lock.alone(out):
         journal = Journal.begin(out, _new_manifest(config, record), fresh=fresh)
-        if before is not None and len(data) >= LARGE and journal.manifest.status != "complete":
-            before(estimate_steps(config, data, Split(train, test), journal.manifest.settled, SHORT))
+        if journal.manifest.status != "complete":
+            check_room(config, train, journal.manifest.settled)
+            if before is not None and len(data) >= LARGE:
+                before(estimate_steps(config, data, Split(train, test), journal.manifest.settled, SHORT))
         yield
         for model in config.measured:
             steps = config.steps(model)

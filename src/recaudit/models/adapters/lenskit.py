@@ -18,7 +18,6 @@ from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.models.adapt import Retrained, not_fitted, unknown_model
 from recaudit.models.adapters.lenskit_models import (
-    NO_SCORE,
     AskedAffine,
     AskedScorer,
     ClickWeights,
@@ -30,7 +29,7 @@ from recaudit.models.adapters.lenskit_models import (
     StoredUsers,
 )
 from recaudit.models.base import FittedModel
-from recaudit.models.given.black_box import from_system
+from recaudit.models.given.black_box import NO_SCORE, from_system
 
 
 def adapted(model: Any, data: Interactions, *, scorer: str = "scorer") -> FittedModel:

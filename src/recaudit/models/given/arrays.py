@@ -20,7 +20,8 @@ from recaudit.errors import DataError, InputError, did_you_mean, reading_from
 from recaudit.models.checks import checked_array
 from recaudit.models.factor.model import FactorVectors
 from recaudit.models.given.files import GivenFile
-from recaudit.models.linear.model import HeldWeights, LinearModel
+from recaudit.models.linear.model import LinearModel
+from recaudit.models.linear.weights import HeldWeights
 from recaudit.models.updates import Update, UpdateRule
 
 _REQUIRED = ("user_factors", "item_factors")

@@ -140,7 +140,9 @@ class Http(Recommender):
             model = from_system(data, probabilities=system, retries=0)
         else:
             model = from_system(data, scores=system, predicts_ratings=self.predicts_ratings, retries=0)
-        return model if self.users in (None, "all") else replace(model, audited_users=_drawn(self.users, data, rng))
+        if self.users is None or isinstance(self.users, str):
+            return model
+        return replace(model, audited_users=_drawn(self.users, data, rng))
 
 
 def from_http(url: str, data: Interactions, *, rng: int = 0, **settings: Any) -> BlackBox:

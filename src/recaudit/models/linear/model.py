@@ -53,8 +53,8 @@ class EASE(Recommender):
     fit in memory."""
 
     def memory(self, data: Interactions) -> int:
-        """Three matrices of the users or the items, whichever are fewer."""
-        return 8 * 3 * min(data.n_users, data.n_items) ** 2
+        """A matrix of the users or the items, whichever are fewer."""
+        return 8 * min(data.n_users, self.items or data.n_items, data.n_items) ** 2
 
     def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
         """Invert one matrix. Nothing is drawn: `rng` has no effect."""

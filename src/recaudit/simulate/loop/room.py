@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recaudit.machine import check_memory
+from recaudit.machine import check_memory, memory_words
 from recaudit.simulate.worlds.scenarios import Scenario
 
 SCORED = 2**23
@@ -40,6 +40,5 @@ def announced(scenario: Scenario, recommenders: int, trials: int, at_once: int =
     loops = f"{recommenders:,} recommenders x {trials:,} trials x {scenario.steps:,} steps"
     side_by_side = min(at_once, recommenders * trials)
     needed = side_by_side * trial_memory(scenario)
-    memory = f"{needed / 2**20:,.0f} MiB" if needed < 2**30 else f"{needed / 2**30:,.1f} GiB"
     together = f" for {side_by_side} trials at once" if side_by_side > 1 else ""
-    return f"{scenario.name}: {loops}; about {memory} of memory{together}, beside what recommenders take."
+    return f"{scenario.name}: {loops}; about {memory_words(needed)} of memory{together}, beside what recommenders take."

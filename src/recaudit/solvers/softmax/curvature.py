@@ -16,8 +16,8 @@ the box is convex and contains u), so that e^T A e / 2 <= 2 m.
 
 For `least`, let C be the covariance of the slopes over the items, without weights, and radius the largest distance of
 an item from their mean in the metric of C: rho(d) <= 2 radius sqrt(d^T C d), and e^T C e <= e^T H e trace(C H^-1), so
-that rho(e)^2 <= stretch e^T H e with stretch = 4 radius^2 trace(C H^-1). Along axes on which items hardly differ C says
-nothing: what they add to rho at most is subtracted from D instead.
+that rho(e)^2 <= stretch e^T H e with stretch = 4 radius^2 trace(C H^-1). Where items hardly differ along some axis C
+says nothing, and neither does this bound.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ class Curvature:
         self._lengths = axes * torch.where(wide, lengths, 0.0).unsqueeze(1)  # |d @ lengths|^2 is d^T C d
         self._white = axes * white.unsqueeze(1)
         self._wide = wide
-        longest = 2 * math.sqrt(slopes.shape[2])  # of a step within [-1, 1]^K
-        widths = along.amax(dim=1) - along.amin(dim=1)
-        self._room = _REACH - longest * torch.where(wide, 0.0, widths).sum(dim=1)
+        self._room = torch.where(wide.all(dim=1), _REACH, 0.0)
 
     def stretch(self, hessian: Tensor, owner: Tensor) -> Tensor:
         """(rows,): how large rho(e)^2 / e^T H e can be, for `hessian` H (rows, K, K) of the problems `owner` (rows,);
@@ -97,6 +95,10 @@ class Curvature:
         change = torch.bmm(quadratic, step.unsqueeze(2)).squeeze(2)
         slope = residual + change
         depth = (slope * found + slope.abs()).sum(dim=1) - (step * (residual + change / 2)).sum(dim=1)
+        # Sums of K products each, of numbers no larger than these; |found| <= 1, |step| <= 2.
+        sizes = residual.abs() + torch.bmm(quadratic.abs(), step.abs().unsqueeze(2)).squeeze(2)
+        rounding = 8 * (points.shape[1] + 4) * torch.finfo(points.dtype).eps * sizes.sum(dim=1)
+        depth = depth.clamp(min=0.0) + rounding
         least = kept * self._room[owner].clamp(min=0.0).square() / stretch
         return torch.where(4 * depth < least, depth, torch.inf)
 
