@@ -59,6 +59,16 @@ if TYPE_CHECKING:
     from recaudit.audits.instability.audit import Instability as Instability
     from recaudit.audits.instability.audit import instability as instability
     from recaudit.audits.instability.result import InstabilityResult as InstabilityResult
+    from recaudit.audits.lists.accuracy import Accuracy as Accuracy
+    from recaudit.audits.lists.accuracy import accuracy as accuracy
+    from recaudit.audits.lists.exposure import Exposure as Exposure
+    from recaudit.audits.lists.exposure import exposure as exposure
+    from recaudit.audits.lists.recommend import recommend as recommend
+    from recaudit.audits.mitigation.audit import Mitigation as Mitigation
+    from recaudit.audits.mitigation.audit import mitigation as mitigation
+    from recaudit.audits.reachability.audit import Reachability as Reachability
+    from recaudit.audits.reachability.audit import reachability as reachability
+    from recaudit.audits.reachability.result import ReachabilityResult as ReachabilityResult
     from recaudit.audits.recourse.audit import Recourse as Recourse
     from recaudit.audits.recourse.audit import recourse as recourse
     from recaudit.audits.recourse.goals import AmongFirst as AmongFirst
@@ -70,16 +80,6 @@ if TYPE_CHECKING:
     from recaudit.audits.recourse.goals import OutOfFirst as OutOfFirst
     from recaudit.audits.recourse.goals import TotalChange as TotalChange
     from recaudit.audits.recourse.result import RecourseResult as RecourseResult
-    from recaudit.audits.lists.accuracy import Accuracy as Accuracy
-    from recaudit.audits.lists.accuracy import accuracy as accuracy
-    from recaudit.audits.lists.exposure import Exposure as Exposure
-    from recaudit.audits.lists.exposure import exposure as exposure
-    from recaudit.audits.lists.recommend import recommend as recommend
-    from recaudit.audits.mitigation.audit import Mitigation as Mitigation
-    from recaudit.audits.mitigation.audit import mitigation as mitigation
-    from recaudit.audits.reachability.audit import Reachability as Reachability
-    from recaudit.audits.reachability.audit import reachability as reachability
-    from recaudit.audits.reachability.result import ReachabilityResult as ReachabilityResult
     from recaudit.audits.result import Result as Result
     from recaudit.data import datasets as datasets
     from recaudit.data import splits as splits

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -17,7 +19,9 @@ def model() -> FittedModel:
     return ra.models.ALS(factors=8).fit(ra.datasets.load("demo"))
 
 
-def first_items(model: FittedModel, user: object, acts: NextK | HistoryEdits, row: dict[str, object], n: int) -> list[object]:
+def first_items(
+    model: FittedModel, user: object, acts: NextK | HistoryEdits, row: dict[str, Any], n: int
+) -> list[object]:
     """The list after the changes of a row, by the model's own response."""
     data, at = model.data, model.data.users_at([user])
     items = acts.items(model, at, 0)[0]
@@ -46,7 +50,7 @@ def test_the_changes_bring_the_item_into_the_list(model: FittedModel) -> None:
 def test_what_is_within_reach_is_what_reachability_can_bring_to_the_top(model: FittedModel) -> None:
     # With many stars the least effort of a place is finite exactly where some ratings bring the item there.
     acts = NextK(3, ratings=Stars(1, 5))
-    asked = {"actions": acts, "users": 15, "rng": 0}
+    asked: dict[str, Any] = {"actions": acts, "users": 15, "rng": 0}
     found = ra.recourse(model, goal=ra.AmongFirst(1), items=None, refits=0, **asked)
     top = ra.reachability(model, policy=ra.policies.Top1(), refits=0, **asked)
     reached = {(row["user"], row["item"]) for row in found.pairs.drop_nulls("value").iter_rows(named=True)}
@@ -72,13 +76,18 @@ def test_an_item_that_is_kept_out_is_out(model: FittedModel) -> None:
 
 @pytest.mark.parametrize(
     "goal",
-    [ra.AmongFirst(10), ra.LikelyShown(0.02), ra.CategoryShare(category="Drama", at_least=0.3), ra.CalibratedWithin(0.6)],
+    [
+        ra.AmongFirst(10),
+        ra.LikelyShown(0.02),
+        ra.CategoryShare(category="Drama", at_least=0.3),
+        ra.CalibratedWithin(0.6),
+    ],
     ids=["top", "likely", "share", "calibrated"],
 )
 def test_an_interval_takes_no_more_than_its_stars(model: FittedModel, goal: object) -> None:
     if isinstance(goal, ra.CategoryShare):
         goal = ra.CategoryShare(category=model.data.categories["genre"].names[0], at_least=0.3)
-    asked = {"goal": goal, "effort": ra.TotalChange(), "users": 6, "items": 4, "refits": 0}
+    asked: dict[str, Any] = {"goal": goal, "effort": ra.TotalChange(), "users": 6, "items": 4, "refits": 0}
     stars = ra.recourse(model, actions=NextK(3, ratings=Stars(1, 5)), **asked).pairs
     between = ra.recourse(model, actions=NextK(3, ratings=Interval(1, 5)), budget=2000, **asked).pairs
     both = stars.with_columns(between=between["value"], least=between["lower"], how=between["status"])
@@ -107,7 +116,7 @@ def test_the_curve_ends_at_the_share_within_reach(model: FittedModel) -> None:
 
 
 def test_a_system_that_can_only_be_asked_is_searched(model: FittedModel) -> None:
-    asked = {"actions": NextK(3, ratings=Stars(1, 5)), "users": 4, "items": 3, "refits": 0}
+    asked: dict[str, Any] = {"actions": NextK(3, ratings=Stars(1, 5)), "users": 4, "items": 3, "refits": 0}
     exact, searched = ra.recourse(model, **asked).pairs, ra.recourse(as_black_box(model), budget=60, **asked).pairs
     assert "impossible" not in set(searched["status"])
     both = exact.with_columns(found=searched["value"]).drop_nulls("found")

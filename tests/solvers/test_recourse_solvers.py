@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.ranking import top_items
 from recaudit.solvers.recourse.least import Certainty, Choices, LeastEffort
 from recaudit.solvers.recourse.outcomes import calibrated_effort, likely_effort, share_effort
@@ -16,15 +17,15 @@ from recaudit.solvers.recourse.places import item_effort
 from recaudit.solvers.recourse.programs import ChanceProgram, FreeRatings, ListProgram, PlaceProgram, interval_effort
 from recaudit.solvers.recourse.search import searched_effort
 
-
 STARS = np.arange(1.0, 6.0)
 KINDS = ("changes", "total", "costs")
+Holds = Callable[[FloatArray], bool]
 
 
 class Problem:
     """A few items, a few ratings, drawn; every third one with scores that tie."""
 
-    def __init__(self, seed: int, kind: str, stars: np.ndarray = STARS) -> None:
+    def __init__(self, seed: int, kind: str, stars: FloatArray = STARS) -> None:
         draw = np.random.default_rng(seed)
         self.n_items, ratings = int(draw.integers(4, 11)), int(draw.integers(1, 4))
         self.slope = draw.normal(size=(self.n_items, ratings))
@@ -39,27 +40,47 @@ class Problem:
         self.shares = draw.dirichlet(np.full(3, 0.3), size=self.n_items)
         self.interests = draw.dirichlet(np.ones(3))
 
-    def _costs(self, moves: np.ndarray) -> np.ndarray:
+    def _costs(self, moves: FloatArray) -> FloatArray:
         if self.kind == "total":
             return np.abs(moves)
-        return np.ones_like(moves) if self.kind == "changes" else np.repeat(self.costs[:, None], moves.shape[1], 1)
+        one = np.ones(len(self.now)) if self.kind == "changes" else self.costs
+        return np.repeat(one[:, None], moves.shape[1], 1)
 
     @property
     def free(self) -> FreeRatings:
-        return FreeRatings(self.now, 1.0, 5.0, self.costs if self.kind == "costs" else self.kind)
+        return FreeRatings(
+            self.now, 1.0, 5.0, None if self.kind == "total" else self._costs(np.zeros((len(self.now), 1)))[:, 0]
+        )
 
-    def list_at(self, moves: np.ndarray) -> np.ndarray:
+    def list_at(self, moves: FloatArray) -> IntArray:
         scores = torch.from_numpy(self.scores + self.slope @ moves)[None]
-        return top_items(scores, torch.ones_like(scores, dtype=torch.bool), self.n)[0]
+        first: IntArray = top_items(scores, torch.ones_like(scores, dtype=torch.bool), self.n)[0]
+        return first
 
-    def chance_at(self, moves: np.ndarray) -> float:
+    def chance_at(self, moves: FloatArray) -> float:
         scores = torch.from_numpy(self.scores + self.slope @ moves)
         return float(scores.softmax(dim=0)[self.target])
 
-    def moves_of(self, answer: LeastEffort) -> np.ndarray:
+    def moves_of(self, answer: LeastEffort) -> FloatArray:
         return np.where(answer.option >= 0, self.choices.moves[np.arange(len(self.now)), answer.option], 0.0)
 
-    def by_brute_force(self, holds: Callable[[np.ndarray], bool]) -> float:
+    def among_first(self, inside: bool = True) -> Holds:
+        return lambda moves: (self.target in self.list_at(moves)) == inside
+
+    def likely(self, least: float) -> Holds:
+        return lambda moves: self.chance_at(moves) >= least - 1e-9
+
+    def held(self, bound: float, sign: int) -> Holds:
+        return lambda moves: bool(sign * (self.shares[self.list_at(moves), 0].mean() - bound) >= -1e-9)
+
+    def calibrated(self, most: float) -> Holds:
+        def divergence(moves: FloatArray) -> float:
+            p, q = self.interests, self.shares[self.list_at(moves)].mean(axis=0)
+            return float(-(p * np.log(0.99 * q / p + 0.01)).sum())
+
+        return lambda moves: divergence(moves) <= most + 1e-9
+
+    def by_brute_force(self, holds: Holds) -> float:
         best = np.inf
         for option in product(*(range(-1, count) for count in self.choices.counts)):
             chosen = LeastEffort(Certainty.SOME, 0.0, 0.0, np.array(option), 0)
@@ -68,7 +89,7 @@ class Problem:
                 best = cost
         return best
 
-    def check(self, answer: LeastEffort, holds: Callable[[np.ndarray], bool]) -> None:
+    def check(self, answer: LeastEffort, holds: Holds) -> None:
         best = self.by_brute_force(holds)
         if best == np.inf:
             assert answer.found is Certainty.IMPOSSIBLE
@@ -86,7 +107,7 @@ def test_the_least_effort_into_and_out_of_a_list_is_that_of_all_choices(kind: st
     for seed in range(60):
         own = Problem(seed, kind)
         answer = item_effort(own.slope, own.scores, own.target, own.n, inside, own.choices, 10**6)
-        own.check(answer, lambda moves, own=own: (own.target in own.list_at(moves)) == inside)
+        own.check(answer, own.among_first(inside))
 
 
 @pytest.mark.contract
@@ -96,7 +117,7 @@ def test_the_least_effort_to_a_probability_is_that_of_all_choices(kind: str) -> 
         own = Problem(seed, kind)
         least = float(own.draw.uniform(0.05, 0.95))
         answer = likely_effort(own.slope, own.scores, own.target, 1.0, least, own.choices, 10**6)
-        own.check(answer, lambda moves, own=own, least=least: own.chance_at(moves) >= least - 1e-9)
+        own.check(answer, own.likely(least))
 
 
 @pytest.mark.contract
@@ -108,41 +129,38 @@ def test_the_least_effort_to_a_share_is_that_of_all_choices(kind: str, at_least:
         bound = float(own.draw.uniform(0, 1))
         shares = own.shares[:, 0]
         answer = share_effort(own.slope, own.scores, own.n, shares, bound, at_least, own.choices, 10**8)
-        sign = 1 if at_least else -1
-        own.check(
-            answer,
-            lambda moves, own=own, shares=shares, bound=bound, sign=sign: (
-                sign * (shares[own.list_at(moves)].mean() - bound) >= -1e-9
-            ),
-        )
+        own.check(answer, own.held(bound, 1 if at_least else -1))
 
 
 @pytest.mark.contract
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_least_effort_to_a_calibrated_list_is_that_of_all_choices(kind: str) -> None:
-    def divergence(own: Problem, moves: np.ndarray) -> float:
-        q = own.shares[own.list_at(moves)].mean(axis=0)
-        return float(-(own.interests * np.log(0.99 * q / own.interests + 0.01)).sum())
-
     for seed in range(40):
         own = Problem(seed, kind)
         most = float(own.draw.uniform(0, 1))
         asked = (own.slope, own.scores, own.n, own.shares, own.interests, 0.01, most)
         answer = calibrated_effort(*asked, own.choices, 10**8)
-        own.check(answer, lambda moves, own=own, most=most: divergence(own, moves) <= most + 1e-9)
+        own.check(answer, own.calibrated(most))
 
 
 def test_a_budget_that_ends_leaves_bounds_that_hold() -> None:
     open_answers = 0
     for seed in range(60):
         own = Problem(seed, "changes")
-        best = own.by_brute_force(lambda moves, own=own: own.target in own.list_at(moves))
+        best = own.by_brute_force(own.among_first())
         for budget in (1, 3, 10):
             answer = item_effort(own.slope, own.scores, own.target, own.n, True, own.choices, budget)
             assert answer.lower <= best <= answer.value
             assert answer.nodes <= budget + 1
             open_answers += answer.found in (Certainty.SOME, Certainty.NONE)
     assert open_answers > 10
+
+
+def held_by_list(
+    own: Problem, bound: float
+) -> tuple[Callable[[IntArray], bool], Callable[[FloatArray], list[tuple[FloatArray, float]]]]:
+    weights, most = -own.shares[:, 0], -own.n * bound
+    return lambda chosen: bool(weights[chosen].sum() <= most + 1e-10), lambda _: [(weights, most)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -152,7 +170,7 @@ def test_an_interval_takes_no_more_effort_than_a_fine_grid_of_it(kind: str) -> N
     for seed in range(24):
         own = Problem(seed, kind, fine)
         least, bound = float(own.draw.uniform(0.05, 0.95)), float(own.draw.uniform(0, 1))
-        weights = -own.shares[:, 0]
+        holds, cuts = held_by_list(own, bound)
         pairs = [
             (
                 PlaceProgram(own.slope, own.scores, own.target, own.n, True, own.free),
@@ -163,14 +181,7 @@ def test_an_interval_takes_no_more_effort_than_a_fine_grid_of_it(kind: str) -> N
                 likely_effort(own.slope, own.scores, own.target, 1.0, least, own.choices, 10**6),
             ),
             (
-                ListProgram(
-                    own.slope,
-                    own.scores,
-                    own.n,
-                    own.free,
-                    lambda chosen, weights=weights, most=-own.n * bound: bool(weights[chosen].sum() <= most + 1e-10),
-                    lambda _, weights=weights, most=-own.n * bound: [(weights, most)],
-                ),
+                ListProgram(own.slope, own.scores, own.n, own.free, holds, cuts),
                 share_effort(own.slope, own.scores, own.n, own.shares[:, 0], bound, True, own.choices, 10**8),
             ),
         ]
@@ -188,12 +199,12 @@ def test_a_search_finds_some_way_and_says_no_more() -> None:
     found = 0
     for seed in range(60):
         own = Problem(seed, "changes")
-        best = own.by_brute_force(lambda moves, own=own: own.target in own.list_at(moves))
+        best = own.by_brute_force(own.among_first())
 
-        def height(moves: np.ndarray, own: Problem = own) -> float:
+        def height(moves: FloatArray, own: Problem = own) -> float:
             scores = own.scores + own.slope @ moves
             ahead = scores[own.target] - np.sort(np.delete(scores, own.target))[::-1][own.n - 1]
-            return max(ahead, 0.0) if own.target in own.list_at(moves) else min(ahead, -1e-9)
+            return float(max(ahead, 0.0) if own.target in own.list_at(moves) else min(ahead, -1e-9))
 
         answer = searched_effort(height, own.choices, 200)
         assert answer.found is not Certainty.IMPOSSIBLE

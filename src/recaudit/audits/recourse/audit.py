@@ -34,7 +34,7 @@ from recaudit.models.given.black_box import BlackBox
 from recaudit.models.response import AffineResponse
 from recaudit.ranking import top_items
 from recaudit.seeding import derive, uniforms
-from recaudit.solvers.recourse.least import Choices, LeastEffort, Certainty
+from recaudit.solvers.recourse.least import Certainty, Choices, LeastEffort
 from recaudit.solvers.recourse.programs import FreeRatings, interval_effort
 from recaudit.solvers.recourse.search import searched_effort
 from recaudit.specification import Count, Some
@@ -56,8 +56,8 @@ _STATUS = {
 class Recourse(RuleAudit):
     """The least that users must do to bring an outcome about.
 
-    For every user and item (or every user, where the goal is about a list): the smallest effort, with a lower bound, and
-    the changes that do it.
+    For every user and item (or every user, where the goal is about a list): the smallest effort, with a lower bound,
+    and the changes that do it.
 
     Exact where scores are affine in the ratings: solved where no smaller effort does it, impossible where it is proved
     that no allowed ratings do, and bounded where the budget ended before either was known; the value is then the
@@ -131,7 +131,7 @@ class Recourse(RuleAudit):
             if self.actions.changes is not None:
                 remedy = "LeastEffort says how many are changed; its curve has the share within each number of changes."
                 raise InputError("actions.changes", received=self.actions.changes, expected="none", remedy=remedy)
-            return self.actions  # type: ignore[return-value]  # no future
+            return self.actions
         return NextK(10, ratings=_stars(log.scale))
 
 
@@ -185,7 +185,8 @@ class RecourseMethod:
             shares = _category_shares(audit, log)
             system = log.categories[next(iter(systems_of(log, audit.categories)))]
             own = interests(
-                sparse.csr_array((np.ones(len(log)), log.items, log.indptr), shape=(log.n_users, log.n_items)), system.weights
+                sparse.csr_array((np.ones(len(log)), log.items, log.indptr), shape=(log.n_users, log.n_items)),
+                system.weights,
             )
         found = None if named is None else np.unique(log.items_at(named))
         return cls(audit, audit.actions, model, log, rng, found, shares, own)
@@ -202,7 +203,7 @@ class RecourseMethod:
             return 1
         if self.named is not None:
             return len(self.named)
-        return self.log.n_items if self.audit.items is None else int(self.audit.items)  # type: ignore[call-overload]
+        return self.audit.items if isinstance(self.audit.items, int) else self.log.n_items
 
     def __call__(self, users: IntArray) -> pl.DataFrame:
         """The rows of these users (positions)."""
@@ -223,7 +224,7 @@ class RecourseMethod:
             else:
                 rows += self._searches(user, among, *mine)
         names = {"user": self.log.user_ids.dtype, "item": self.log.item_ids.dtype}
-        schema = {
+        schema: dict[str, Any] = {
             **(names if self.audit.goal.about_an_item else {"user": names["user"]}),
             **dict.fromkeys(("value", "lower", "upper"), pl.Float64),
             "status": pl.Enum([status.value for status in Status]),
@@ -243,7 +244,7 @@ class RecourseMethod:
             return np.array([-1])
         if self.named is not None:
             return self.named
-        if self.audit.items is None:
+        if not isinstance(self.audit.items, int):
             return among
         if isinstance(self.audit.goal, OutOfFirst):  # of what is in the list: nothing else has to be kept out
             scores, n = self.model.scores(np.array([user])), self.audit.goal.n
@@ -258,9 +259,7 @@ class RecourseMethod:
         row = {"user": self.log.user_ids[user]} | ({"item": self.log.item_ids[item]} if item >= 0 else {})
         return row | {"status": Status.NOT_APPLICABLE.value} | more
 
-    def _askable(
-        self, user: int, among: IntArray, items: IntArray
-    ) -> Iterator[tuple[int, int | None]]:
+    def _askable(self, user: int, among: IntArray, items: IntArray) -> Iterator[tuple[int, int | None]]:
         """The items asked about, and where they stand among the candidates; None where there is nothing to answer."""
         measurable = len(items) > 0 and len(among) > 0
         if self.audit.goal.needs_categories:
@@ -270,7 +269,9 @@ class RecourseMethod:
             there = item < 0 or (at < len(among) and among[at] == item)
             yield int(item), at if measurable and there else None
 
-    def _answers(self, user: int, sight: Sight, among: IntArray, items: IntArray, now: FloatArray) -> list[dict[str, Any]]:
+    def _answers(
+        self, user: int, sight: Sight, among: IntArray, items: IntArray, now: FloatArray
+    ) -> list[dict[str, Any]]:
         audit, ratings = self.audit, free_ratings(self.actions.ratings, self.log.scale)
         ids = self.log.item_ids.gather(items).to_list()
         costs, found = audit.effort.costs(ids), []
@@ -282,7 +283,7 @@ class RecourseMethod:
                 answer = audit.goal.by_stars(sight, at, choices, audit.budget)
                 found.append(self._told(user, item, answer, choices, ids, now))
             else:
-                free = FreeRatings(now, ratings.low, ratings.high, "total" if costs is None else costs)
+                free = FreeRatings(now, ratings.low, ratings.high, costs)
                 wide = interval_effort(audit.goal.program(sight, at, free), free, audit.budget)
                 found.append(self._row(user, item, **_numbers(wide.found, wide.value, wide.lower, wide.nodes)))
                 if wide.value < np.inf:
@@ -373,5 +374,3 @@ def _edits(ids: list[object], now: FloatArray, moves: FloatArray) -> dict[str, A
         "action_items": [ids[place] for place in changed],
         "action_ratings": (now + moves)[changed].tolist(),
     }
-
-

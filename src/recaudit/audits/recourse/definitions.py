@@ -8,9 +8,9 @@ RECOURSE = (
     Metric(
         "within_reach",
         "Within reach",
-        "The share of the outcomes asked about that a user can bring about with the ratings that are free, whatever the "
-        "effort; the baseline is the share that is there already. What could be neither found nor excluded within the "
-        "budget counts as out of reach. Averaged over users.",
+        "The share of the outcomes asked about that a user can bring about with the ratings that are free, whatever "
+        "the effort; the baseline is the share that is there already. What could be neither found nor excluded within "
+        "the budget counts as out of reach. Averaged over users.",
         "share of outcomes with a finite least effort",
         "0 to 1; 0: nothing that people do brings it about; 1: everybody can have everything that was asked about.",
         "higher",

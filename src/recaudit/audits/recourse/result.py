@@ -158,7 +158,9 @@ def _curve(audit: Recourse, pairs: pl.DataFrame, row: IntArray, whole: _Sums, rn
     statuses = standing(whole.open | whole.above, whole.asked > 0, whole.failed)
     for at in points:
         share = np.bincount(row, effort <= at * (1 + 1e-9), len(asked)) / asked
-        summary, _ = aggregate([mean("within_reach", share, np.ones(len(asked)), statuses=statuses)], audit.bootstrap(rng))
+        summary, _ = aggregate(
+            [mean("within_reach", share, np.ones(len(asked)), statuses=statuses)], audit.bootstrap(rng)
+        )
         frames.append(summary.select(pl.lit("effort").alias("over"), pl.lit(float(at)).alias("at"), pl.all()))
     return pl.concat(frames)
 

@@ -1,34 +1,42 @@
 """The least effort that makes an item likely enough, or a list as it should be: what it holds of a category, or how far
 it is from the user's interests.
 
-Softmax: `-log p = log sum_j exp(beta (s_j - s_i))` is convex in the ratings, so that its tangent bounds it from below in
-a whole subtree: a subtree is entered where a knapsack of the effort that is left (see `least`) lets the tangent fall
-far enough.
+Softmax: `-log p = log sum_j exp(beta (s_j - s_i))` is convex in the ratings, so that its tangent bounds it from below
+in a whole subtree: a subtree is entered where a knapsack of the effort that is left (see `least`) lets the tangent
+fall far enough.
 
 Lists: how far each score can fall and rise with what is left says which items are in the list whatever is done below,
 and which may be; from these the largest and smallest share of a category follow, and a bound of the divergence of the
-list from the interests: the least over all shares within their limits that add up to one. Only differences of scores
-count, so that what moves all likely items alike is taken off first.
+list from the interests: the least over all shares within their limits that add up to one.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.recourse.least import (
-    Choices,
-    LeastEffort,
+    REALLY,
     Certainty,
+    Choices,
+    Knapsacks,
+    LeastEffort,
+    Path,
     Searched,
     Tree,
-    filled,
+    changes_of,
+    effort_left,
+    enter,
+    farthest_fall,
+    forward,
     in_order,
     knapsacks,
     least_effort,
+    leave,
+    root,
 )
 from recaudit.ties import TIE
 
@@ -48,7 +56,9 @@ def likely_effort(
     `slope` (items, ratings), `scores` (items,): the candidates, with the scores as ratings are now.
     """
     lead, delta = beta * (scores - scores[target]), beta * (slope - slope[target])
-    return _outcome_effort(_LIKELY, delta, lead, choices, budget, limit=-np.log(least))
+    slack = ROUNDING * max(1.0, float(np.abs(lead).max()))
+    every, limit = np.arange(len(scores)), -float(np.log(least))
+    return _outcome_effort(_LIKELY, delta, lead, choices, budget, limit=limit, slack=slack, possible=every, apart=delta)
 
 
 def item_chance(scores: FloatArray, target: int, beta: float) -> float:
@@ -70,7 +80,7 @@ def share_effort(
 
     `shares` (items,): how much of each item belongs to it.
     """
-    kind, weights = _AT_LEAST if at_least else _AT_MOST, shares[:, None]
+    n, kind, weights = min(n, len(scores)), _AT_LEAST if at_least else _AT_MOST, shares[:, None]
     return _list_effort(kind, slope, scores, choices, budget, limit=n * bound, n=n, weights=weights)
 
 
@@ -90,133 +100,152 @@ def calibrated_effort(
     `shares` (items, genres): p(g|i); `interests` (genres,): p(g|u).
     """
     asked = {"weights": shares, "interests": interests, "smoothing": smoothing}
+    n = min(n, len(scores))
     return _list_effort(_CALIBRATED, slope, scores, choices, budget, limit=most, n=n, **asked)
 
 
 def _list_effort(
     kind: int, slope: FloatArray, scores: FloatArray, choices: Choices, budget: int, *, n: int, **asked: Any
 ) -> LeastEffort:
-    """Of the items that can be in the list at all; order is all that counts."""
+    """Of the items that can be in the list at all. What moves all likely ones alike is no reason to be in it: what each
+    can gain and lose is counted without."""
     reach = np.where(np.arange(choices.moves.shape[1]) < choices.counts[:, None], np.abs(choices.moves), 0.0)
-    n = min(n, len(scores))
-    likely = np.argsort(-scores, kind="stable")[: 5 * n]
-    common = slope[likely].mean(axis=0)
-    apart = slope - common
-    width = np.abs(apart) @ reach.max(axis=1, initial=0.0)
-    slack = TIE * len(scores) * float((np.abs(scores) + np.abs(slope) @ reach.max(axis=1, initial=0.0)).max())
-    possible = scores + width >= np.sort(scores - width)[-n] - slack
+    furthest = reach.max(axis=1, initial=0.0)
+    apart = slope - slope[np.argsort(-scores, kind="stable")[: 5 * n]].mean(axis=0)
+    width = np.abs(apart) @ furthest
+    slack = TIE * len(scores) * float((np.abs(scores) + np.abs(slope) @ furthest).max())
+    possible = np.flatnonzero(scores + width >= np.sort(scores - width)[-n] - slack)
     asked["weights"] = np.ascontiguousarray(asked["weights"][possible])
-    numbers = (np.ascontiguousarray(apart[possible]), scores[possible])
-    return _outcome_effort(kind, *numbers, choices, max(1, budget // _LOOKS), n=n, slack=slack, **asked)
+    return _outcome_effort(
+        kind,
+        slope,
+        scores,
+        choices,
+        max(1, budget // _LOOKS),
+        possible=possible,
+        apart=apart[possible],
+        n=n,
+        slack=slack,
+        **asked,
+    )
 
 
 def _outcome_effort(
     kind: int,
-    delta: FloatArray,
-    values: FloatArray,
+    slope: FloatArray,
+    scores: FloatArray,
     choices: Choices,
     budget: int,
     *,
     limit: float,
+    slack: float,
+    possible: IntArray,
+    apart: FloatArray,
     n: int = 0,
-    slack: float = 0.0,
     weights: FloatArray | None = None,
     interests: FloatArray | None = None,
     smoothing: float = 0.0,
 ) -> LeastEffort:
-    tree = in_order(delta, choices)
-    up = down = (np.zeros((1, 1, 1)), np.zeros((1, 1, 1)))
-    if kind != _LIKELY:
-        down = knapsacks(tree.delta, tree.moves, tree.costs, tree.counts)
-        up = knapsacks(-tree.delta, tree.moves, tree.costs, tree.counts)
-    goal = (
+    tree = in_order(apart, choices)
+    own = np.ascontiguousarray(slope[possible][:, tree.order])
+    if kind == _LIKELY:
+        falls = rises = Knapsacks(np.zeros((0, 0), dtype=np.int64), np.zeros((0, 0)), np.zeros((0, 0)))
+    else:
+        falls, rises = (
+            Knapsacks(*knapsacks(sign * tree.delta, tree.moves, tree.costs, tree.counts)) for sign in (1.0, -1.0)
+        )
+    none = np.zeros((0, 0))
+    goal = _Goal(
         kind,
         limit,
-        n,
         slack,
-        np.zeros((0, 0)) if weights is None else weights,
+        n,
+        none if weights is None else weights,
         np.zeros(0) if interests is None else interests,
         smoothing,
     )
-    bounds = (*down, *up)
-    reached, possible = _look(goal, tree, bounds, values, 0, choices.most)
-    if reached:
-        return LeastEffort(Certainty.LEAST, 0.0, 0.0, choices.none, 1)
-    if not possible:
-        return LeastEffort(Certainty.IMPOSSIBLE, np.inf, np.inf, choices.none, 1)
+    question = _Question(slope, scores, possible, own, falls, rises)
 
     def search(most: float, first: bool, nodes: int) -> Searched:
-        return Searched(*_search(goal, tree, bounds, values, most, first, nodes))
+        return Searched(*_search(goal, question, tree, most, first, nodes))
 
+    path = root(len(tree.counts))
+    reached, may_be = _look(goal, question, tree, path, scores[possible], 0, choices.most)
+    if reached:
+        return LeastEffort(Certainty.LEAST, 0.0, 0.0, choices.none, 1)
+    if not may_be:
+        return LeastEffort(Certainty.IMPOSSIBLE, np.inf, np.inf, choices.none, 1)
     return least_effort(search, choices, tree, budget)
 
 
-_Goal = tuple[int, float, int, float, FloatArray, FloatArray, float]
-_Bounds = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+class _Goal(NamedTuple):
+    kind: int
+    limit: float
+    slack: float  # how far numbers may be off, or scores be apart that are tied
+    n: int
+    weights: FloatArray  # (possible, genres): what each item counts
+    interests: FloatArray  # (genres,)
+    smoothing: float
+
+
+class _Question(NamedTuple):
+    slope: FloatArray  # (items, ratings): as asked
+    scores: FloatArray  # (items,)
+    possible: IntArray  # (possible,): which of them count
+    own: FloatArray  # (possible, ratings): their slopes, in the order of the tree
+    falls: Knapsacks  # of the possible, beside what moves all of them
+    rises: Knapsacks
 
 
 @njit(nogil=True, cache=True)
 def _search(
-    goal: _Goal, tree: Tree, bounds: _Bounds, values: FloatArray, most: float, first: bool, budget: int
+    goal: _Goal, question: _Question, tree: Tree, most: float, first: bool, budget: int
 ) -> tuple[float, IntArray, int, bool]:
     """As `Searched`: the least effort up to `most`; where `first`, the first way that is found."""
-    ratings = tree.delta.shape[1]
-    held = np.empty((ratings + 1, len(values)))
-    at, using = np.zeros(ratings + 1, dtype=np.int64), np.zeros(ratings + 1, dtype=np.int64)
-    spent, picked = np.zeros(ratings + 1), np.full(ratings, -1, dtype=np.int64)
-    held[0] = values
-    best, option, nodes, depth = np.inf, picked.copy(), 0, 0
+    path = root(len(tree.counts))
+    held = np.empty((len(tree.counts) + 1, len(question.possible)))
+    held[0] = question.scores[question.possible]
+    best, option, nodes = np.inf, path.picked.copy(), 0
+    depth = forward(tree, path, 0, most)
     while depth >= 0:
-        k, o = at[depth], using[depth]
-        if k == ratings:
-            depth -= 1
-            if depth >= 0:
-                picked[at[depth]] = -1
-                using[depth] += 1
-            continue
-        if o == tree.counts[k]:
-            at[depth], using[depth] = k + 1, 0
-            continue
-        cost = spent[depth] + tree.costs[k, o]
-        if cost > most * (1 + 1e-12):
-            using[depth] += 1
-            continue
         if nodes == budget:
             return best, option, nodes, False
         nodes += 1
-        held[depth + 1] = held[depth] + tree.delta[:, k] * tree.moves[k, o]
-        reached, possible = _look(goal, tree, bounds, held[depth + 1], k + 1, most - cost)
+        k, o = path.rating[depth], path.option[depth]
+        effort = path.spent[depth] + tree.costs[k, o]
+        held[depth + 1] = held[depth] + question.own[:, k] * tree.moves[k, o]
+        left = effort_left(most, effort)
+        reached, possible = _look(goal, question, tree, path, held[depth + 1], k + 1, left)
         if reached:
-            picked[k] = o
-            best, option = cost, picked.copy()
+            best, option, most = effort, path.picked.copy(), effort * (1 - REALLY)
             if first:
                 return best, option, nodes, False
-            most = best * (1 - 1e-9)
-            picked[k] = -1
-        if reached or not possible:
-            using[depth] += 1
-            continue
-        picked[k] = o
-        depth += 1
-        at[depth], using[depth], spent[depth] = k + 1, 0, cost
+        if possible and not reached:
+            depth = enter(path, depth, effort)
+        else:
+            leave(path, depth)
+        depth = forward(tree, path, depth, most)
     return best, option, nodes, True
 
 
 @njit(nogil=True, cache=True)
 def _look(
-    goal: _Goal, tree: Tree, bounds: _Bounds, values: FloatArray, start: int, left: float
+    goal: _Goal, question: _Question, tree: Tree, path: Path, values: FloatArray, start: int, left: float
 ) -> tuple[bool, bool]:
     """Whether the goal is reached at these values, and whether it may be with the ratings from `start` on."""
-    if goal[0] == _LIKELY:
-        return _look_at_chance(goal[1], tree, values, start, left)
-    return _look_at_list(goal, bounds, values, start, left)
+    if goal.kind == _LIKELY:
+        return _look_at_chance(goal, tree, values, start, left)
+    # Where it is a matter of ties which items are in the list, all scores decide by how much two of them are tied.
+    chosen, sure = _highest(values, goal.n, goal.slack)
+    if not sure:
+        scores = question.scores + question.slope @ changes_of(tree, path)
+        chosen = np.searchsorted(question.possible, first_items(scores, goal.n))
+    return (True, True) if _holds(goal, chosen) else (False, _may_hold(goal, question, values, start, left))
 
 
 @njit(nogil=True, cache=True)
-def _look_at_chance(
-    limit: float, tree: Tree, leads: FloatArray, start: int, left: float
-) -> tuple[bool, bool]:
-    missing = -log_chance(leads) - limit
+def _look_at_chance(goal: _Goal, tree: Tree, leads: FloatArray, start: int, left: float) -> tuple[bool, bool]:
+    missing = -log_chance(leads) - goal.limit
     if missing <= ROUNDING:
         return True, True
     ratings = tree.delta.shape[1]
@@ -225,45 +254,47 @@ def _look_at_chance(
     slopes = np.zeros((1, ratings))
     for k in range(start, ratings):
         slopes[0, k] = (weight * tree.delta[:, k]).sum()
-    ratio, gain = knapsacks(slopes[:, start:], tree.moves[start:], tree.costs[start:], tree.counts[start:])
-    return False, filled(ratio[0, 0], gain[0, 0], left) >= missing - ROUNDING
+    order, rate, fall = knapsacks(slopes, tree.moves, tree.costs, tree.counts)
+    return False, farthest_fall(Knapsacks(order, rate, fall), 0, start, left) >= missing - goal.slack
 
 
 @njit(nogil=True, cache=True)
 def log_chance(leads: FloatArray) -> float:
     """The target's log-probability, where others lead by `leads` (items,), the target itself by 0, in units of beta."""
     top = leads.max()
-    return -top - np.log(np.exp(leads - top).sum())
+    return float(-top - np.log(np.exp(leads - top).sum()))
 
 
 @njit(nogil=True, cache=True)
-def _look_at_list(
-    goal: _Goal, bounds: _Bounds, values: FloatArray, start: int, left: float
-) -> tuple[bool, bool]:
-    kind, limit, n, slack, weights, interests, smoothing = goal
-    if _holds(kind, limit, n, weights, interests, smoothing, first_items(values, n)):
-        return True, True
-    items, genres = weights.shape
+def _highest(values: FloatArray, n: int, slack: float) -> tuple[IntArray, bool]:
+    """(n,): the positions of the n highest, and whether none of the others may be tied with them."""
+    order = np.argsort(-values)
+    return order[:n], n == len(order) or values[order[n - 1]] - values[order[n]] > slack
+
+
+@njit(nogil=True, cache=True)
+def _may_hold(goal: _Goal, question: _Question, values: FloatArray, start: int, left: float) -> bool:
+    """Whether a list below this node may be as it should: by which items must be in it and which can be."""
+    n, items, genres = goal.n, *goal.weights.shape
     low, high = np.empty(items), np.empty(items)
     for j in range(items):
-        low[j] = values[j] - filled(bounds[0][start, j], bounds[1][start, j], left)
-        high[j] = values[j] + filled(bounds[2][start, j], bounds[3][start, j], left)
-    entry = np.partition(low, items - n)[items - n] - slack
-    safe = np.partition(high, items - n - 1)[items - n - 1] + slack if items > n else -np.inf
-    inside, maybe = low > safe, high >= entry
+        low[j] = values[j] - farthest_fall(question.falls, j, start, left)
+        high[j] = values[j] + farthest_fall(question.rises, j, start, left)
+    entry = np.partition(low, items - n)[items - n] - goal.slack
+    safe = np.partition(high, items - n - 1)[items - n - 1] + goal.slack if items > n else -np.inf
+    inside, can_be = low > safe, high >= entry
     places = n - inside.sum()
     most, least = np.zeros(genres), np.zeros(genres)
-    open_items = np.flatnonzero(maybe & ~inside)
+    others = np.flatnonzero(can_be & ~inside)
     for g in range(genres):
-        own = weights[inside, g].sum()
-        others = np.sort(weights[open_items, g])
-        most[g] = own + others[max(0, len(others) - places) :].sum()
-        least[g] = own + others[: min(places, len(others))].sum()
-    if kind == _AT_LEAST:
-        return False, most[0] >= limit - ROUNDING
-    if kind == _AT_MOST:
-        return False, least[0] <= limit + ROUNDING
-    return False, _least_divergence(least / n, most / n, interests, smoothing) <= limit + ROUNDING
+        own, more = goal.weights[inside, g].sum(), np.sort(goal.weights[others, g])
+        most[g] = own + more[max(0, len(more) - places) :].sum()
+        least[g] = own + more[: min(places, len(more))].sum()
+    if goal.kind == _AT_LEAST:
+        return bool(most[0] >= goal.limit - ROUNDING)
+    if goal.kind == _AT_MOST:
+        return bool(least[0] <= goal.limit + ROUNDING)
+    return _least_divergence(least / n, most / n, goal.interests, goal.smoothing) <= goal.limit + ROUNDING
 
 
 @njit(nogil=True, cache=True)
@@ -284,17 +315,15 @@ def first_items(values: FloatArray, n: int) -> IntArray:
 
 
 @njit(nogil=True, cache=True)
-def _holds(
-    kind: int, limit: float, n: int, weights: FloatArray, interests: FloatArray, smoothing: float, chosen: IntArray
-) -> bool:
-    held = np.zeros(weights.shape[1])
+def _holds(goal: _Goal, chosen: IntArray) -> bool:
+    held = np.zeros(goal.weights.shape[1])
     for item in chosen:
-        held += weights[item]
-    if kind == _AT_LEAST:
-        return held[0] >= limit - ROUNDING
-    if kind == _AT_MOST:
-        return held[0] <= limit + ROUNDING
-    return divergence_of(interests, held / n, smoothing) <= limit + ROUNDING
+        held += goal.weights[item]
+    if goal.kind == _AT_LEAST:
+        return bool(held[0] >= goal.limit - ROUNDING)
+    if goal.kind == _AT_MOST:
+        return bool(held[0] <= goal.limit + ROUNDING)
+    return divergence_of(goal.interests, held / goal.n, goal.smoothing) <= goal.limit + ROUNDING
 
 
 @njit(nogil=True, cache=True)
@@ -313,7 +342,10 @@ def _least_divergence(least: FloatArray, most: FloatArray, p: FloatArray, smooth
     shift = smoothing / (1 - smoothing)
     if np.where(p > 0, most, 0.0).sum() <= 1:
         return divergence_of(p, most, smoothing)
-    low, high = 0.0, 1.0 / shift
+    low, high = 0.0, shift
+    for g in range(len(p)):
+        if p[g] > 0:
+            high = max(high, shift + most[g] / p[g])  # everything at its upper limit
     for _ in range(_HALVINGS):
         level = (low + high) / 2
         total = 0.0

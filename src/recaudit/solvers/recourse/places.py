@@ -7,20 +7,31 @@ not entered. To keep out of a list is the same question about leads with the oth
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.recourse.least import (
-    Choices,
-    LeastEffort,
+    REALLY,
     Certainty,
+    Choices,
+    Knapsacks,
+    LeastEffort,
+    Path,
     Searched,
     Tree,
-    filled,
+    changes_of,
+    effort_left,
+    enter,
+    farthest_fall,
+    forward,
     in_order,
     knapsacks,
     least_effort,
+    leave,
+    root,
 )
 from recaudit.ties import TIE
 
@@ -41,12 +52,12 @@ def item_effort(
     if limit < 0:
         return LeastEffort(Certainty.IMPOSSIBLE, np.inf, np.inf, choices.none, 1)
     tree = in_order(delta, choices)
-    ratio, gain = knapsacks(tree.delta, tree.moves, tree.costs, tree.counts)
-    rise = _rises(tree.delta, tree.moves, tree.counts)
-    asked, bounds = (slope, scores, target, n, inside), (lead, limit, slack, ratio, gain, rise)
+    sacks = Knapsacks(*knapsacks(tree.delta, tree.moves, tree.costs, tree.counts))
+    asked = slope, scores, target, n, inside
+    bounds = sacks, _rises(tree.delta, tree.moves, tree.counts), slack
 
     def search(most: float, first: bool, nodes: int) -> Searched:
-        return Searched(*_search(asked, tree, bounds, most, first, nodes))
+        return Searched(*_search(asked, tree, (lead, limit), bounds, most, first, nodes))
 
     return least_effort(search, choices, tree, budget)
 
@@ -106,84 +117,88 @@ def _rises(delta: FloatArray, moves: FloatArray, counts: IntArray) -> FloatArray
     return rise
 
 
+class _Rivals(NamedTuple):
+    """At each depth, those that are neither above nor below the target in the whole subtree."""
+
+    which: IntArray  # (depths, rivals)
+    leads: FloatArray  # (depths, rivals)
+    open: IntArray  # (depths,): how many
+    allowed: IntArray  # (depths,): how many of them may stay above
+
+
 @njit(nogil=True, cache=True)
 def _search(
     asked: tuple[FloatArray, FloatArray, int, int, bool],
     tree: Tree,
-    bounds: tuple[FloatArray, int, float, FloatArray, FloatArray, FloatArray],
+    start: tuple[FloatArray, int],
+    bounds: tuple[Knapsacks, FloatArray, float],
     most: float,
     first: bool,
     budget: int,
 ) -> tuple[float, IntArray, int, bool]:
     """As `Searched`: the least effort up to `most`; where `first`, the first way that is found."""
     slope, scores, target, n, inside = asked
-    lead, limit, slack, ratio, gain, rise = bounds
-    rivals, ratings = tree.delta.shape
-    leads, active = np.empty((ratings + 1, rivals)), np.empty((ratings + 1, rivals), dtype=np.int64)
-    size, allowed = np.zeros(ratings + 1, dtype=np.int64), np.zeros(ratings + 1, dtype=np.int64)
-    at, using = np.zeros(ratings + 1, dtype=np.int64), np.zeros(ratings + 1, dtype=np.int64)
-    spent, picked = np.zeros(ratings + 1), np.full(ratings, -1, dtype=np.int64)
-    leads[0], active[0], size[0], allowed[0] = lead, np.arange(rivals), rivals, limit
-    best, option, nodes, depth = np.inf, picked.copy(), 0, 0
+    path, rivals = root(len(tree.counts)), _at_start(start[0], start[1], len(tree.counts))
+    best, option, nodes = np.inf, path.picked.copy(), 0
+    depth = forward(tree, path, 0, most)
     while depth >= 0:
-        k, o = at[depth], using[depth]
-        if k == ratings:
-            depth -= 1
-            if depth >= 0:
-                picked[at[depth]] = -1
-                using[depth] += 1
-            continue
-        if o == tree.counts[k]:
-            at[depth], using[depth] = k + 1, 0
-            continue
-        left = most - spent[depth] - tree.costs[k, o]
-        if left < -1e-12 * most:
-            using[depth] += 1
-            continue
         if nodes == budget:
             return best, option, nodes, False
         nodes += 1
-        above = near = sure = kept = 0
-        for place in range(size[depth]):
-            j = active[depth, place]
-            here = leads[depth, place] + tree.delta[j, k] * tree.moves[k, o]
-            if here < -slack:
-                if here + rise[k + 1, j] < -slack:
-                    continue
-            elif here > slack:
-                above += 1
-                if here - filled(ratio[k + 1, j], gain[k + 1, j], left) > slack:
-                    sure += 1
-                    if sure > allowed[depth]:
-                        break
-                    continue
-            else:
-                near += 1
-            leads[depth + 1, kept], active[depth + 1, kept] = here, j
-            kept += 1
-        if sure > allowed[depth]:
-            using[depth] += 1
-            continue
-        picked[k] = o
-        reached = above + near <= allowed[depth]
-        if above <= allowed[depth] and not reached:
-            changes = np.zeros(ratings)
-            for other in range(ratings):
-                if picked[other] >= 0:
-                    changes[tree.order[other]] = tree.moves[other, picked[other]]
-            reached = (rank_after(slope, scores, target, changes) <= n) == inside
+        effort = path.spent[depth] + tree.costs[path.rating[depth], path.option[depth]]
+        above, near, possible = _look(tree, path, rivals, depth, bounds, effort_left(most, effort))
+        reached = possible and above + near <= rivals.allowed[depth]
+        if possible and near > 0 and above <= rivals.allowed[depth] and not reached:
+            reached = (rank_after(slope, scores, target, changes_of(tree, path)) <= n) == inside
         if reached:
-            best, option = spent[depth] + tree.costs[k, o], picked.copy()
+            best, option, most = effort, path.picked.copy(), effort * (1 - REALLY)
             if first:
                 return best, option, nodes, False
-            most = best * (1 - 1e-9)
-            picked[k] = -1
-            using[depth] += 1
-            continue
-        depth += 1
-        at[depth], using[depth], size[depth], allowed[depth] = k + 1, 0, kept, allowed[depth - 1] - sure
-        spent[depth] = spent[depth - 1] + tree.costs[k, o]
+        if possible and not reached:
+            depth = enter(path, depth, effort)
+        else:
+            leave(path, depth)
+        depth = forward(tree, path, depth, most)
     return best, option, nodes, True
+
+
+@njit(nogil=True, cache=True)
+def _at_start(lead: FloatArray, limit: int, ratings: int) -> _Rivals:
+    depths, rivals = ratings + 1, len(lead)
+    leads, which = np.empty((depths, rivals)), np.empty((depths, rivals), dtype=np.int64)
+    count, allowed = np.zeros(depths, dtype=np.int64), np.zeros(depths, dtype=np.int64)
+    leads[0], which[0], count[0], allowed[0] = lead, np.arange(rivals), rivals, limit
+    return _Rivals(which, leads, count, allowed)
+
+
+@njit(nogil=True, cache=True)
+def _look(
+    tree: Tree, path: Path, rivals: _Rivals, depth: int, bounds: tuple[Knapsacks, FloatArray, float], left: float
+) -> tuple[int, int, bool]:
+    """How many rivals are above the target, how many as near as a tie may be, and whether it may be among the first
+    below this node; `rivals` get what is still open there."""
+    sacks, rise, slack = bounds
+    k, move = path.rating[depth], tree.moves[path.rating[depth], path.option[depth]]
+    above = near = sure = kept = 0
+    for place in range(rivals.open[depth]):
+        j = rivals.which[depth, place]
+        lead = rivals.leads[depth, place] + tree.delta[j, k] * move
+        if lead < -slack:
+            if lead + rise[k + 1, j] < -slack:
+                continue
+        elif lead <= slack:
+            near += 1
+        else:
+            above += 1
+            if lead - farthest_fall(sacks, j, k + 1, left) > slack:
+                sure += 1
+                if sure > rivals.allowed[depth]:
+                    return above, near, False
+                continue
+        rivals.which[depth + 1, kept], rivals.leads[depth + 1, kept] = j, lead
+        kept += 1
+    rivals.open[depth + 1], rivals.allowed[depth + 1] = kept, rivals.allowed[depth] - sure
+    return above, near, True
 
 
 @njit(nogil=True, cache=True)
@@ -199,7 +214,7 @@ def rank_after(slope: FloatArray, scores: FloatArray, target: int, changes: Floa
         start -= 1
     while end + 1 < len(order) and values[order[end]] - values[order[end + 1]] <= gap:
         end += 1
-    rank = start + 1
+    rank = int(start + 1)
     for other in order[start : end + 1]:
         if other < target:
             rank += 1

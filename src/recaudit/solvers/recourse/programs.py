@@ -1,16 +1,17 @@
 """The least effort where a rating may be any number of an interval: mixed-integer programs, solved by HiGHS.
 
 A program begins with the effort alone, and gets the rows of those rivals, items and tangents that its solution does not
-respect, until it respects them all. Every program on the way is a relaxation, so that the bound that HiGHS proves for it
-holds for the question itself. Rows are widened by a margin for the bound, and narrowed by it for what is to be reached:
-HiGHS keeps rows to about 1e-6 only, and what it gives back is looked at with the exact rule.
+respect, until it respects them all. Every program on the way is a relaxation, so that the bound that HiGHS proves for
+it holds for the question itself. Rows are widened by a margin for the bound, and narrowed by it for what is to be
+reached: HiGHS keeps rows to about 1e-6 only, and what it gives back is looked at with the exact rule. Ratings are
+counted in units of the widest move, scores in units of the largest one, so that it sees numbers around one.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Literal, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 from scipy import optimize, sparse
@@ -39,20 +40,29 @@ class IntervalEffort(NamedTuple):
 
 @final
 class FreeRatings:
-    """Ratings `now` (ratings,) that may stay or become any number from `low` to `high`, at an effort: one each
-    ("changes"), as far as they move ("total"), or what a change of each costs (ratings,)."""
+    """Ratings `now` (ratings,) that may stay or become any number from `low` to `high`; effort is what a change of each
+    costs (ratings,), or how far they move where `costs` is None."""
 
-    def __init__(
-        self, now: FloatArray, low: float, high: float, effort: Literal["changes", "total"] | FloatArray
-    ) -> None:
+    def __init__(self, now: FloatArray, low: float, high: float, costs: FloatArray | None) -> None:
         self.now, self.low, self.high = now, low - now, high - now
-        self.total = isinstance(effort, str) and effort == "total"
-        self.costs = np.ones(len(now)) if isinstance(effort, str) else effort
+        self.total = costs is None
+        self.costs = np.ones(len(now)) if costs is None else costs
 
     @property
     def largest(self) -> FloatArray:
         """(ratings,): how far each can move."""
         return np.maximum(np.abs(self.low), np.abs(self.high))
+
+    @property
+    def unit(self) -> float:
+        """The farthest that any can move."""
+        return float(self.largest.max(initial=0.0)) or 1.0
+
+    def at_least(self, bound: float) -> float:
+        """The least effort that is no smaller than a bound in these units."""
+        if self.total:
+            return bound * self.unit
+        return float(np.ceil(bound - _MARGIN)) if (self.costs == 1.0).all() else bound
 
     def effort(self, moves: FloatArray) -> float:
         """What these changes take."""
@@ -126,29 +136,33 @@ class _Programs:
             if found.status == 2:  # no point satisfies the rows
                 return np.inf, None
             if found.mip_dual_bound is not None:
-                lower = max(lower, float(found.mip_dual_bound))
+                lower = max(lower, self.free.at_least(float(found.mip_dual_bound)))
             elif found.status == 0:
-                lower = max(lower, float(found.fun))
+                lower = max(lower, self.free.at_least(float(found.fun)))
             if found.x is None:
                 return lower, None
-            moves = found.x[:ratings] - found.x[ratings : 2 * ratings]
+            moves = (found.x[:ratings] - found.x[ratings : 2 * ratings]) * self.free.unit
+            if not self.free.total:  # what does not count as changed is not changed
+                moves[found.x[2 * ratings : 3 * ratings] < 0.5] = 0.0
             if not self.wanted.learn(moves, found.x[3 * ratings :], self.margin):
                 return lower, moves
         return lower, None
 
     def _program(self, nodes: int) -> optimize.OptimizeResult:
-        """Variables: up and down (ratings,) of each rating, whether it changes, then what is wanted's own."""
+        """Variables: up and down (ratings,) of each rating in units of the widest move, whether it changes, then what
+        is wanted's own."""
         free, own = self.free, len(self.wanted.whole)
-        ratings = len(free.now)
+        ratings, low, high = len(free.now), free.low / free.unit, free.high / free.unit
         total = 3 * ratings + own
         ones, rows, most = np.eye(ratings), [], []
         # low y <= up - down <= high y
-        for sign, end in ((1.0, free.high), (-1.0, -free.low)):
+        for sign, end in ((1.0, high), (-1.0, -low)):
             rows.append(np.hstack([sign * ones, -sign * ones, -np.diag(end), np.zeros((ratings, own))]))
             most.append(np.zeros(ratings))
         for row in self.wanted.rows(self.margin):
             line = np.zeros((1, total))
-            line[0, :ratings], line[0, ratings : 2 * ratings] = row.along, -row.along
+            along = row.along * free.unit
+            line[0, :ratings], line[0, ratings : 2 * ratings] = along, -along
             np.add.at(line[0], 3 * ratings + row.places, row.weights)
             rows.append(line)
             most.append(np.array([row.most]))
@@ -157,7 +171,7 @@ class _Programs:
         cost = np.zeros(total)
         cost[: 2 * ratings] = 1.0 if free.total else 0.0
         cost[2 * ratings : 3 * ratings] = 0.0 if free.total else free.costs
-        upper = np.concatenate([np.maximum(free.high, 0), np.maximum(-free.low, 0), np.ones(ratings + own)])
+        upper = np.concatenate([np.maximum(high, 0), np.maximum(-low, 0), np.ones(ratings + own)])
         return optimize.milp(
             cost,
             integrality=np.concatenate([np.zeros(2 * ratings), counted, self.wanted.whole]),
@@ -165,6 +179,11 @@ class _Programs:
             constraints=optimize.LinearConstraint(sparse.csr_array(np.vstack(rows)), ub=np.concatenate(most)),
             options={"node_limit": nodes, "mip_rel_gap": _CLOSE / 2},
         )
+
+
+def _size(slope: FloatArray, scores: FloatArray, free: FreeRatings) -> float:
+    """No score is larger, whatever is rated."""
+    return float((np.abs(scores) + np.abs(slope) @ free.largest).max()) or 1.0
 
 
 @final
@@ -178,7 +197,7 @@ class PlaceProgram(Wanted):
         self._n, self._inside = n, inside
         sign, others = 1.0 if inside else -1.0, np.arange(len(scores)) != target
         self._lead, self._delta = sign * (scores - scores[target])[others], sign * (slope - slope[target])[others]
-        self._size = float((np.abs(scores) + np.abs(slope) @ free.largest).max())
+        self._size = _size(slope, scores, free)
         ends = np.stack([self._delta * free.low, self._delta * free.high, np.zeros_like(self._delta)])
         self._most, least = (self._lead + part.sum(axis=1) for part in (ends.max(axis=0), ends.min(axis=0)))
         self._always = least > _MARGIN * self._size
@@ -200,11 +219,11 @@ class PlaceProgram(Wanted):
 
     def rows(self, margin: float) -> list[Row]:
         """See `Wanted`."""
-        room, none = margin * self._size, np.zeros(self._delta.shape[1])
-        lift = np.maximum(self._most, 0.0) + 2 * _MARGIN * self._size
+        none, lead, delta = np.zeros(self._delta.shape[1]), self._lead / self._size, self._delta / self._size
+        lift = np.maximum(self._most, 0.0) / self._size + 2 * _MARGIN
         exceptions = Row(none, np.arange(len(self._known)), np.ones(len(self._known)), float(self._limit))
         return [exceptions] + [
-            Row(self._delta[j], np.array([place]), np.array([-lift[j]]), room - self._lead[j])
+            Row(delta[j], np.array([place]), np.array([-lift[j]]), margin - lead[j])
             for place, j in enumerate(self._known)
         ]
 
@@ -262,7 +281,7 @@ class ListProgram(Wanted):
         self._slope, self._scores, self._n, self._holds, self._cuts = slope, scores, n, holds, cuts
         apart = slope - slope[np.argsort(-scores, kind="stable")[: 5 * n]].mean(axis=0)
         width = np.abs(apart) @ free.largest
-        self._size = float((np.abs(scores) + np.abs(slope) @ free.largest).max())
+        self._size = _size(slope, scores, free)
         room = 4 * _MARGIN * self._size
         self.items = np.flatnonzero(scores + width >= np.sort(scores - width)[-n] - room)
         self._apart, self._own, width = apart[self.items], scores[self.items], width[self.items]
@@ -284,19 +303,19 @@ class ListProgram(Wanted):
             inside[self.items[chosen]] = 1.0
         else:
             inside[first_items(self._scores, self._n)] = 1.0
-        more = [(weights[self.items], most) for weights, most in self._cuts(inside) if weights @ inside > most + 1e-9]
-        self._limits += more
-        return bool(more)
+        broken = [(weights, most) for weights, most in self._cuts(inside) if weights @ inside > most + _MARGIN]
+        self._limits += [(weights[self.items], most) for weights, most in broken]
+        return bool(broken)
 
     def rows(self, margin: float) -> list[Row]:
         """See `Wanted`."""
-        room, none = margin * self._size, np.zeros(self._slope.shape[1])
-        every = np.arange(1, len(self.items) + 1)
+        none, every = np.zeros(self._slope.shape[1]), np.arange(1, len(self.items) + 1)
         rows = [Row(none, every, sign * np.ones(len(every)), sign * self._n) for sign in (1.0, -1.0)]
-        rows += [Row(none, every, weights, most) for weights, most in self._limits]
-        for place, (slope, score) in enumerate(zip(self._apart, self._own, strict=True)):
-            columns, span = np.array([0, place + 1]), self._range
+        rows += [Row(none, every, weights, most + _MARGIN / 2) for weights, most in self._limits]
+        apart, above, span = self._apart / self._size, (self._own - self._low) / self._size, self._range / self._size
+        for place, (slope, score) in enumerate(zip(apart, above, strict=True)):
+            columns = np.array([0, place + 1])
             # In the list: not below the threshold; out of it: not above.
-            rows.append(Row(-slope, columns, np.array([span, span]), room + score - self._low + span))
-            rows.append(Row(slope, columns, np.array([-span, -span]), room - score + self._low))
+            rows.append(Row(-slope, columns, np.array([span, span]), margin + score + span))
+            rows.append(Row(slope, columns, np.array([-span, -span]), margin - score))
         return rows

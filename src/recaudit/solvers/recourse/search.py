@@ -12,7 +12,7 @@ import numpy as np
 
 from recaudit.arrays import FloatArray
 from recaudit.errors import BudgetSpentError
-from recaudit.solvers.recourse.least import Choices, LeastEffort, Certainty
+from recaudit.solvers.recourse.least import Certainty, Choices, LeastEffort
 
 
 def searched_effort(
@@ -35,7 +35,9 @@ def searched_effort(
     here = at(option)
     if here >= reached:
         return LeastEffort(Certainty.LEAST, 0.0, 0.0, option, asked)
-    least = float(np.min([row[:count].min() for row, count in zip(choices.costs, choices.counts, strict=True) if count]))
+    least = float(
+        np.min([row[:count].min() for row, count in zip(choices.costs, choices.counts, strict=True) if count])
+    )
     try:
         while here < reached:
             best, gain = None, 0.0
