@@ -206,7 +206,7 @@ def test_a_search_finds_some_way_and_says_no_more() -> None:
             ahead = scores[own.target] - np.sort(np.delete(scores, own.target))[::-1][own.n - 1]
             return float(max(ahead, 0.0) if own.target in own.list_at(moves) else min(ahead, -1e-9))
 
-        answer = searched_effort(height, own.choices, 200)
+        answer = searched_effort(height, own.choices, 200, own.choices.least)
         assert answer.found is not Certainty.IMPOSSIBLE
         assert answer.lower <= best <= answer.value
         if answer.value < np.inf:

@@ -62,7 +62,7 @@ class Recourse(RuleAudit):
     Exact where scores are affine in the ratings: solved where no smaller effort does it, impossible where it is proved
     that no allowed ratings do, and bounded where the budget ended before either was known; the value is then the
     smallest effort found, if any. For other models ratings are changed one after the other while that helps: rows are
-    bounded, never impossible.
+    bounded, never impossible, and solved where the cheapest change is enough.
 
     A rating that is not changed stays as it is; an item that was not rated yet counts as rated as the model predicts.
     Items whose ratings are free are not recommended.
@@ -230,7 +230,7 @@ class RecourseMethod:
             "status": pl.Enum([status.value for status in Status]),
             "changes": pl.Int32,
             "action_items": pl.List(names["item"]),
-            "action_ratings": pl.List(pl.Float64),
+            **dict.fromkeys(("before_ratings", "action_ratings"), pl.List(pl.Float64)),
             "nodes": pl.Int64,
         }
         return pl.DataFrame(rows, schema, orient="row")
@@ -309,7 +309,9 @@ class RecourseMethod:
         audit, ratings = self.audit, free_ratings(self.actions.ratings, self.log.scale)
         values = ratings.values if isinstance(ratings, Stars) else np.linspace(ratings.low, ratings.high, _GRID)
         ids, found = self.log.item_ids.gather(items).to_list(), []
-        choices = self._choices(now, values, audit.effort.costs(ids))
+        choices = self._choices(now, values, costs := audit.effort.costs(ids))
+        # Of an interval a few ratings are tried: how far one has to move at least they do not say.
+        least = choices.least if costs is not None or isinstance(ratings, Stars) else 0.0
         budget = audit.budget if "budget" in audit.model_fields_set else 200
         for item, at in self._askable(user, among, items):
             if at is None:
@@ -323,7 +325,7 @@ class RecourseMethod:
                 return audit.goal.height(self._sight(user, np.zeros((len(among), 1)), scores, among), at)
 
             try:
-                answer = searched_effort(height, choices, budget)
+                answer = searched_effort(height, choices, budget, least)
             except FAILURES:
                 found.append(self._row(user, item) | {"status": Status.FAILED.value})
                 continue
@@ -372,5 +374,6 @@ def _edits(ids: list[object], now: FloatArray, moves: FloatArray) -> dict[str, A
     return {
         "changes": len(changed),
         "action_items": [ids[place] for place in changed],
+        "before_ratings": now[changed].tolist(),
         "action_ratings": (now + moves)[changed].tolist(),
     }

@@ -29,9 +29,10 @@ class RecourseResult(Result):
     """The least effort of every pair, and what it comes to, overall and by group.
 
     The columns of `pairs` after `user` and `item`: `value`, the least effort found, null where there is none, with
-    `lower`, which no smaller effort does, and `status`; `changes`, `action_items` and `action_ratings`: how many
-    ratings change, which, and to what; `nodes`, how much was searched. `series` has the share of outcomes within reach
-    of each effort. The table "example" is a pair that takes some effort.
+    `lower`, which no smaller effort does, and `status`; `changes`, `action_items`, `before_ratings` and
+    `action_ratings`: how many ratings change, which, from what and to what; `nodes`, how much was searched. `series`
+    has the share of outcomes within reach of each effort. The table "example" is a pair that takes some effort, with
+    titles.
     """
 
     @classmethod
@@ -47,7 +48,7 @@ class RecourseResult(Result):
     ) -> Self:
         """From the rows of these users (positions in the log)."""
         aggregates = cache(partial(_aggregates, audit, log, users, pairs, rng))
-        tables: dict[str, Table] = {"pairs": pairs, "example": partial(_example, pairs)}
+        tables: dict[str, Table] = {"pairs": pairs, "example": partial(_example, log, pairs)}
         for name in aggregates_names(pairs):
             tables[name] = partial(lambda name: aggregates()[name], name)
         found = cls(audit, tables, rng=rng, facts=facts)
@@ -72,10 +73,18 @@ def aggregates_names(pairs: pl.DataFrame) -> list[str]:
     return [*names, "items"] if "item" in pairs.columns else names
 
 
-def _example(pairs: pl.DataFrame) -> pl.DataFrame:
-    """A pair that takes the median effort of those that take some; without columns where none does."""
-    some = pairs.filter(pl.col("value") > 0).sort("value", "user", maintain_order=True)
-    return pl.DataFrame() if some.is_empty() else some[(len(some) - 1) // 2]
+def _example(log: Interactions, pairs: pl.DataFrame) -> pl.DataFrame:
+    """A pair that takes the median effort of those that take some, of the proved ones if there are any; without columns
+    where none does."""
+    some = pairs.filter(pl.col("value") > 0).sort(pl.col("status") != Status.SOLVED, "value", maintain_order=True)
+    proved = int((some["status"] == Status.SOLVED).sum())
+    if some.is_empty():
+        return pl.DataFrame()
+    row = some[((proved or len(some)) - 1) // 2]
+    titles = {"action_titles": [log.item_labels(log.items_at(row["action_items"][0]))]}
+    if "item" in row.columns:
+        titles["title"] = log.item_labels(log.items_at(row["item"]))
+    return row.with_columns(**{name: pl.Series(values) for name, values in titles.items()})
 
 
 class _Sums:

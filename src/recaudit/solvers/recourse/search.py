@@ -15,10 +15,9 @@ from recaudit.errors import BudgetSpentError
 from recaudit.solvers.recourse.least import Certainty, Choices, LeastEffort
 
 
-def searched_effort(
-    height: Callable[[FloatArray], float], choices: Choices, budget: int, reached: float = 0.0
-) -> LeastEffort:
-    """`height` of moves (ratings,): at least `reached` where the outcome is there. `budget`: how often it is asked."""
+def searched_effort(height: Callable[[FloatArray], float], choices: Choices, budget: int, least: float) -> LeastEffort:
+    """`height` of moves (ratings,): 0 or more where the outcome is there. `budget`: how often it is asked; `least`: no
+    change takes less."""
     option, asked = choices.none.copy(), 0
     ratings = np.arange(len(option))
 
@@ -33,20 +32,17 @@ def searched_effort(
         return float(choices.costs[ratings, option][option >= 0].sum())
 
     here = at(option)
-    if here >= reached:
+    if here >= 0:
         return LeastEffort(Certainty.LEAST, 0.0, 0.0, option, asked)
-    least = float(
-        np.min([row[:count].min() for row, count in zip(choices.costs, choices.counts, strict=True) if count])
-    )
     try:
-        while here < reached:
+        while here < 0:
             best, gain = None, 0.0
             for k in ratings:
                 for o in range(int(choices.counts[k])) if option[k] < 0 else ():
                     trial = option.copy()
                     trial[k] = o
                     value = at(trial)
-                    worth = (min(value, reached) - here) / choices.costs[k, o]
+                    worth = (min(value, 0.0) - here) / choices.costs[k, o]
                     if worth > gain:
                         best, gain, after = trial, worth, value
             if best is None:
@@ -58,7 +54,7 @@ def searched_effort(
         for k in np.argsort(-np.where(option >= 0, choices.costs[ratings, option], 0.0), kind="stable"):
             without = option.copy()
             without[k] = -1
-            if option[k] >= 0 and at(without) >= reached:
+            if option[k] >= 0 and at(without) >= 0:
                 option = without
     except BudgetSpentError:
         pass  # what is found is found
