@@ -213,3 +213,49 @@ def test_a_search_finds_some_way_and_says_no_more() -> None:
             found += 1
             assert own.target in own.list_at(own.moves_of(answer))
     assert found > 20
+
+
+def test_categories_that_hardly_count_may_still_fill_the_list() -> None:
+    # A tenth of the list is of the main category, whatever is done; the best rating brings in nine items of the two
+    # others. A bound that lets these grow only in proportion to the interests proves falsely that it helps too little.
+    genres = np.eye(3)
+    shares = np.concatenate([genres[:1], np.zeros((9, 3)), genres[[1] * 5 + [2] * 4], genres[[1] * 4 + [2] * 5]])
+    scores, rises = np.repeat([3.0, 2.0, 1.0, 0.9], [1, 9, 9, 9]), np.repeat([0.0, 1.0], [10, 18])
+    interests = np.array([0.998, 0.001, 0.001])
+    choices = Choices.of_stars(np.array([3.0]), STARS, np.ones_like)
+    after = -float((interests * np.log(0.99 * np.array([0.1, 0.5, 0.4]) / interests + 0.01)).sum())
+    answer = calibrated_effort(rises[:, None], scores, 10, shares, interests, 0.01, after + 1e-3, choices, 10**4)
+    assert (answer.found, answer.value) == (Certainty.LEAST, 1.0)
+
+
+@pytest.mark.parametrize("budget", [1, 10**6])
+def test_costs_of_very_different_size_hide_no_way(budget: int) -> None:
+    # All three are needed, and the last one's cost is lost in the rounding of the others' sum.
+    slope, scores = np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]), np.array([11.5, 0.0])
+    costs = np.array([1e3, 1e3 / 3, 1e-9])
+    choices = Choices.of_stars(np.ones(3), STARS, lambda moves: np.repeat(costs[:, None], moves.shape[1], 1))
+    answer = item_effort(slope, scores, 1, 1, True, choices, budget)
+    assert answer.found is not Certainty.IMPOSSIBLE
+    assert answer.lower <= costs.sum()
+    if budget > 1:
+        assert (answer.found, answer.value) == (Certainty.LEAST, pytest.approx(costs.sum()))
+
+
+def test_a_share_is_of_the_list_that_there_is() -> None:
+    # Three candidates for ten places: two of three are of the category, which is no half of ten.
+    slope, scores, shares = np.zeros((3, 1)), np.array([3.0, 2.0, 1.0]), np.array([1.0, 1.0, 0.0])
+    choices = Choices.of_stars(np.array([3.0]), STARS, np.ones_like)
+    for bound, found in ((0.5, Certainty.LEAST), (0.7, Certainty.IMPOSSIBLE)):
+        assert share_effort(slope, scores, 10, shares, bound, True, choices, 1000).found is found
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_programs_answer_alike_on_any_scale_of_scores(scale: float) -> None:
+    own = Problem(5, "changes")
+    answers = [
+        interval_effort(
+            PlaceProgram(size * own.slope, size * own.scores, own.target, 1, True, own.free), own.free, 1000
+        )
+        for size in (1.0, scale)
+    ]
+    assert answers[0][:3] == answers[1][:3]
