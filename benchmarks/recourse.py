@@ -18,6 +18,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from recaudit.audits.recourse.goals import Goal
 from recaudit.interventions import Actions, HistoryEdits, Interval, NextK, Stars
 from recaudit.models.base import FittedModel
 
-PROGRAMS = 10
+PROGRAMS = 60
 STARS = Stars(1, 5)
 
 
@@ -49,7 +50,7 @@ def by_influence(model: FittedModel, actions: Actions, goal: Goal, row: dict[str
     left_out = np.union1d(np.flatnonzero(data.seen(at)[0]), items[0])
 
     def scores(ratings: np.ndarray) -> np.ndarray:
-        values = intercept + slope @ ratings
+        values = np.asarray(intercept + slope @ ratings)
         values[np.setdiff1d(left_out, target)] = -np.inf
         return values
 
@@ -70,7 +71,7 @@ def by_influence(model: FittedModel, actions: Actions, goal: Goal, row: dict[str
     return best
 
 
-def proved(models: dict[str, FittedModel], pairs: int) -> Table:
+def proved(models: Mapping[str, FittedModel], pairs: int) -> Table:
     table = Table("model", "ratings", "pairs", "proved", "within reach", "impossible", "seconds", "CPU s", "ms a pair")
     for name, model in models.items():
         for ratings, users in ((STARS, pairs // 10), (Interval(1, 5), PROGRAMS // 10)):
@@ -95,7 +96,7 @@ def proved(models: dict[str, FittedModel], pairs: int) -> Table:
     return table
 
 
-def beside_influence(models: dict[str, FittedModel], pairs: int) -> Table:
+def beside_influence(models: Mapping[str, FittedModel], pairs: int) -> Table:
     table = Table(
         "model", "goal", "proved least", "ranking: the same", "larger", "finds none", "mean, least to ranking"
     )
@@ -105,7 +106,7 @@ def beside_influence(models: dict[str, FittedModel], pairs: int) -> Table:
     ]
     for label, model in models.items():
         for name, goal, actions, items in grounds:
-            asked = {"goal": goal, "actions": actions, "users": pairs // 10, "items": items}
+            asked: dict[str, Any] = {"goal": goal, "actions": actions, "users": pairs // 10, "items": items}
             found = ra.recourse(model, refits=0, budget=20_000, **asked).pairs
             known = found.filter((pl.col("status") == "solved") & (pl.col("value") > 0))
             least = known["value"].to_numpy()

@@ -24,7 +24,8 @@ RECOURSE = (
         "far, or at which cost, as the audit's effort says. Over all such outcomes together, those without any effort "
         "left out.",
         "mean of the least effort, of outcomes that are within reach and not there already",
-        "above 0; small: little is enough. Where the least was not proved it may be smaller.",
+        "above 0; small: little is enough. Where the least was not proved it may be smaller. To be read beside what is "
+        "within reach: where only what is near can be had at all, it takes little.",
         "lower",
         decimals=2,
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, Self, cast, final
 
 import numpy as np
 import polars as pl
@@ -64,7 +64,8 @@ class RecourseResult(Result):
         """How many outcomes were asked about, how they stand, and what they take."""
         counts = ", ".join(f"{count:,} {status}" for status, count in self.counts().items() if count)
         lines = [*super().summary().splitlines()]
-        return "\n".join([lines[0], f"  {len(self.pairs):,} outcomes: {counts}", *lines[1:]])
+        unit = cast("Recourse", self.audit).effort.unit
+        return "\n".join([lines[0], f"  {len(self.pairs):,} outcomes: {counts}; effort in {unit}", *lines[1:]])
 
 
 def aggregates_names(pairs: pl.DataFrame) -> list[str]:
@@ -81,7 +82,7 @@ def _example(log: Interactions, pairs: pl.DataFrame) -> pl.DataFrame:
     if some.is_empty():
         return pl.DataFrame()
     row = some[((proved or len(some)) - 1) // 2]
-    titles = {"action_titles": [log.item_labels(log.items_at(row["action_items"][0]))]}
+    titles: dict[str, Any] = {"action_titles": [log.item_labels(log.items_at(row["action_items"][0]))]}
     if "item" in row.columns:
         titles["title"] = log.item_labels(log.items_at(row["item"]))
     return row.with_columns(**{name: pl.Series(values) for name, values in titles.items()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Literal, final
 
 import altair as alt
 import polars as pl
@@ -94,7 +94,7 @@ class RecourseFound:
         pairs = evidence.table(model, AUDIT, "pairs", columns("status", "value"))
         found = dict(pairs["status"].value_counts().iter_rows())
         there, open_ = (pairs["value"] == 0).sum(), pairs.filter(status=Status.BOUNDED.value)["value"].null_count()
-        counts = (there, pairs["value"].is_not_null().sum() - there, open_, found.get(Status.IMPOSSIBLE.value, 0))
+        counts = (there, (pairs["value"] > 0).sum(), open_, found.get(Status.IMPOSSIBLE.value, 0))
         hard = [pl.col("within_reach"), -pl.col("effort").fill_null(0.0)]
         items = evidence.table(model, AUDIT, "items", _ITEMS).filter(pl.col("users") > 0)
         return cls(
@@ -136,7 +136,7 @@ def effort_curve(evidence: Evidence) -> kit.Figure | None:
     base, color = kit.chart(rows, colors), kit.by_series(colors)
     ends = {row["model"]: row["told"] for row in rows}
     told = kit.tooltip("model", "effort")
-    line = "step-after" if whole else "linear"
+    line: Literal["step-after", "linear"] = "step-after" if whole else "linear"
     return kit.figure(
         "Within reach of each effort",
         f"The share of outcomes within reach, from {points[0]:g} to {points[-1]:g} {unit}; with all of it "
@@ -188,10 +188,12 @@ def out_of_hands(evidence: Evidence) -> Iterator[Claim]:
     stands = evidence.each(AUDIT, RecourseFound.of)[model].stands
     if not stands["impossible"] or own.value is None:
         return
-    goal = goal_words(evidence.settings[AUDIT].get("goal", {}))
-    claim = f"With {model}, no ratings that users can give bring about {percent(stands['impossible'])} of the outcomes"
-    detail = f"Asked for: {goal}. Within reach: {own.full}, {own.before or 'an unknown share'} of it without doing "
-    detail += f"anything. What is called impossible is proved.{basis(evidence, AUDIT, model)}"
+    goal = evidence.settings[AUDIT].get("goal", {})
+    wanted = f"{_VERBS.get(goal.get('kind', ''), 'get')} {goal_words(goal)}"
+    claim = f"In {percent(stands['impossible'])} of cases users of {model} cannot {wanted}, whatever they rate"
+    detail = f"Within reach: {own.full}, {own.before or 'an unknown share'} without doing anything. "
+    detail += f"That the others cannot is proved{', but for what was not decided' if stands['open'] else ''}."
+    detail += basis(evidence, AUDIT, model)
     advice = "What ratings cannot bring about needs another way: search, browsing, or a recommender that explores."
     yield Finding(claim, detail, AUDIT, evidence.size(own, value=1.0), measure(evidence, model, "within_reach"), advice)
 
