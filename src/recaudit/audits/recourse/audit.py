@@ -18,7 +18,6 @@ from recaudit.audits.calibration.calibrator import interests, systems_of
 from recaudit.audits.fidelity.audit import Edit
 from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.search import refuse_many
-from recaudit.audits.recipe import Max, Own, Recipe, RecommendedList, Replaced
 from recaudit.audits.recourse.definitions import RECOURSE
 from recaudit.audits.recourse.goals import AmongFirst, AnyEffort, AnyGoal, CategoryShare, Changes, OutOfFirst, Sight
 from recaudit.audits.recourse.result import RecourseResult
@@ -92,11 +91,6 @@ class Recourse(RuleAudit):
     budget: Count = 200_000
     """How many nodes of the search trees may be looked at for a pair; of a system that can only be asked, 200 queries
     where nothing is said."""
-
-    @property
-    def recipe(self) -> Recipe:
-        """What can be changed in a list by one's own ratings."""
-        return Recipe(Own(self.actions or NextK(10)), RecommendedList(10), Replaced(), Max())
 
     def measure(self, subject: Subject, context: Context) -> RecourseResult:
         """The least effort of every user and item asked about."""

@@ -112,7 +112,6 @@ def interval_effort(wanted: Wanted, free: FreeRatings, budget: int) -> IntervalE
         relaxed.nodes += strict.nodes
     if moves is None or not wanted.reached(moves):
         return IntervalEffort(Certainty.NONE, np.inf, lower, nothing, relaxed.nodes)
-    moves = np.where(np.abs(moves) > 1e-9, moves, 0.0)
     value = free.effort(moves)
     least = value - lower <= _CLOSE * max(value, 1e-9)
     return IntervalEffort(Certainty.LEAST if least else Certainty.SOME, value, min(lower, value), moves, relaxed.nodes)
@@ -144,6 +143,7 @@ class _Programs:
             moves = (found.x[:ratings] - found.x[ratings : 2 * ratings]) * self.free.unit
             if not self.free.total:  # what does not count as changed is not changed
                 moves[found.x[2 * ratings : 3 * ratings] < 0.5] = 0.0
+            moves = np.where(np.abs(moves) > 1e-9, np.clip(moves, self.free.low, self.free.high), 0.0)
             if not self.wanted.learn(moves, found.x[3 * ratings :], self.margin):
                 return lower, moves
         return lower, None
