@@ -18,7 +18,13 @@ from recaudit.report.page import render
 from recaudit.report.sections.recourse import RecourseFound, RecourseSection, goal_words, proof_words
 from report.crafted_runs import RULE, Crafted, Model, accuracy, cells, groups, write_run
 
-SETTINGS: dict[str, Any] = {"goal": {"kind": "top", "n": 10}, "effort": {"kind": "changes"}, "confidence": 0.95, **RULE}
+SETTINGS: dict[str, Any] = {
+    "actions": {"kind": "history-edits", "k": 5},
+    "goal": {"kind": "top", "n": 10},
+    "effort": {"kind": "changes"},
+    "confidence": 0.95,
+    **RULE,
+}
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +125,10 @@ def test_those_who_must_do_more_are_a_finding(tmp_path: Path) -> None:
     found = findings_of(Evidence(write_run(tmp_path, [Model("A", [accuracy(), result])])))
     claims = [own.claim for own in found if own.section == "recourse"]
     assert "With A, users with 10-99 ratings must do more for the same than users with 1-9 ratings" in claims
-    assert "In 50.0% of cases users of A cannot get an item among the first 10, whatever they rate" in claims
+    assert (
+        "In 50.0% of cases users of A cannot get an item among the first 10, however they change 5 of the ratings that they gave"
+        in claims
+    )
 
 
 def test_promises_that_refits_kept_or_not_are_checked_ones(tmp_path: Path) -> None:

@@ -188,9 +188,10 @@ def out_of_hands(evidence: Evidence) -> Iterator[Claim]:
     stands = evidence.each(AUDIT, RecourseFound.of)[model].stands
     if not stands["impossible"] or own.value is None:
         return
-    goal = evidence.settings[AUDIT].get("goal", {})
+    settings = evidence.settings[AUDIT]
+    goal, how = settings.get("goal", {}), describe_actions(settings.get("actions") or {})
     wanted = f"{_VERBS.get(goal.get('kind', ''), 'get')} {goal_words(goal)}"
-    claim = f"In {percent(stands['impossible'])} of cases users of {model} cannot {wanted}, whatever they rate"
+    claim = f"In {percent(stands['impossible'])} of cases users of {model} cannot {wanted}, however they {how}"
     detail = f"Within reach: {own.full}, {own.before or 'an unknown share'} without doing anything. "
     detail += f"That the others cannot is proved{', but for what was not decided' if stands['open'] else ''}."
     detail += basis(evidence, AUDIT, model)
@@ -248,7 +249,7 @@ class RecourseSection(Section):
             "goal": goal_words(settings.get("goal", {})),
             "about_items": settings.get("goal", {}).get("kind") in ("top", "out", "likely"),
             "unit": _EFFORTS.get(settings.get("effort", {}).get("kind", ""), "effort"),
-            "actions": describe_actions(settings.get("actions") or {"kind": "next-k", "k": 10}),
+            "actions": describe_actions(settings.get("actions") or {}),
             "overview": overview(evidence, AUDIT),
             "stands": standings(evidence),
             "models": list(evidence.each(AUDIT, RecourseFound.of)),
