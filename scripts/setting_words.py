@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import json
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -162,7 +162,7 @@ def _several_words(annotation: Any, link: dict[str, str]) -> str:
         return f"a list of {len(arguments)}, each {type_words(arguments[0], link)}"
     if origin in (tuple, list, Sequence):
         return f"a list, each {type_words(arguments[0], link)}"
-    if origin is dict:
+    if origin in (dict, Mapping):
         return f"a table, each value {type_words(arguments[1], link)}"
     raise TypeError(f"{annotation} has no words: add them to scripts/setting_words.py")
 

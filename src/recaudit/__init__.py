@@ -69,6 +69,17 @@ if TYPE_CHECKING:
     from recaudit.audits.reachability.audit import Reachability as Reachability
     from recaudit.audits.reachability.audit import reachability as reachability
     from recaudit.audits.reachability.result import ReachabilityResult as ReachabilityResult
+    from recaudit.audits.recourse.audit import Recourse as Recourse
+    from recaudit.audits.recourse.audit import recourse as recourse
+    from recaudit.audits.recourse.goals import AmongFirst as AmongFirst
+    from recaudit.audits.recourse.goals import CalibratedWithin as CalibratedWithin
+    from recaudit.audits.recourse.goals import CategoryShare as CategoryShare
+    from recaudit.audits.recourse.goals import Changes as Changes
+    from recaudit.audits.recourse.goals import ItemCosts as ItemCosts
+    from recaudit.audits.recourse.goals import LikelyShown as LikelyShown
+    from recaudit.audits.recourse.goals import OutOfFirst as OutOfFirst
+    from recaudit.audits.recourse.goals import TotalChange as TotalChange
+    from recaudit.audits.recourse.result import RecourseResult as RecourseResult
     from recaudit.audits.result import Result as Result
     from recaudit.data import datasets as datasets
     from recaudit.data import splits as splits
@@ -107,6 +118,18 @@ _NAMES = {
     "audits.reachability.audit": ("Reachability", "reachability"),
     "audits.reachability.result": ("ReachabilityResult",),
     "audits.instability.result": ("InstabilityResult",),
+    "audits.recourse.audit": ("Recourse", "recourse"),
+    "audits.recourse.goals": (
+        "AmongFirst",
+        "CalibratedWithin",
+        "CategoryShare",
+        "Changes",
+        "ItemCosts",
+        "LikelyShown",
+        "OutOfFirst",
+        "TotalChange",
+    ),
+    "audits.recourse.result": ("RecourseResult",),
     "audits.result": ("Result",),
     "data": ("datasets", "splits"),
     "data.interactions": ("Interactions",),

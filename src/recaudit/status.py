@@ -15,5 +15,7 @@ class Status(StrEnum):
     bound itself."""
     FAILED = "failed"
     """No value was found; the row counts as failed in every aggregate."""
+    IMPOSSIBLE = "impossible"
+    """It is proved that nothing allowed brings it about; only where that is the question."""
     NOT_APPLICABLE = "not_applicable"
     """The question has no answer here: nothing to measure, or the model cannot be asked."""

@@ -23,8 +23,9 @@ from recaudit.audits.lists.exposure import Exposure
 from recaudit.audits.mitigation.audit import Mitigation
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.recipe import Change, Max, Own, PredictedRating, Rung
+from recaudit.audits.recourse.audit import Recourse
 from recaudit.data.splits import Split
-from recaudit.interventions import NextK, Past
+from recaudit.interventions import NextK, Past, Stars
 from recaudit.models import ALS, WALS
 from recaudit.policies import Softmax
 from recaudit.registry import AUDITS
@@ -51,6 +52,10 @@ class TestPastReachability(AuditContract):
     def test_a_loop_can_ask_it_or_it_says_why_not(self) -> None:  # type: ignore[override]  # a loop has no past model
         with pytest.raises(Exception, match="past"):
             self.audit.check_loop()
+
+
+class TestRecourse(AuditContract):
+    audit = Recourse(actions=NextK(3, ratings=Stars(1, 5)), users=8, items=6, samples=20)
 
 
 class TestInstability(AuditContract):

@@ -176,6 +176,7 @@ class TestDemo:
             "accuracy",
             "exposure",
             "reachability",
+            "recourse",
             "agency",
             "folding",
             "calibration",

@@ -28,7 +28,7 @@ def test_pairs_are_counted_by_status(tmp_path: Path) -> None:
     ]
     reach = read(tmp_path, pairs)
     assert reach.pairs == 4
-    assert reach.statuses == {"solved": 1, "bounded": 1, "failed": 1, "not_applicable": 1}
+    assert reach.statuses == {"solved": 1, "bounded": 1, "failed": 1, "impossible": 0, "not_applicable": 1}
 
 
 def test_lifts_fall_into_steps_of_a_tenth_of_a_power_of_ten(tmp_path: Path) -> None:

@@ -49,6 +49,9 @@ def fidelity_words(fidelity: Mapping[str, Any]) -> str:
     """How far a rule's promises were kept by refits, as a sentence."""
     if "not_measured" in fidelity:
         return f"Not checked: {str(fidelity['not_measured']).rstrip('.')}."
+    if "kept" in fidelity:
+        kept, pairs = fidelity["kept"], fidelity["pairs"]
+        return f"Checked by {pairs:,} refit{'s' * (pairs != 1)}: {kept:,} of them brought it about."
     share, error = fidelity["realised_share"], fidelity["median_error"]
     if error is None:
         return "Not checked: no refit gave an answer."

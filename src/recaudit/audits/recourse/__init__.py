@@ -1,0 +1,1 @@
+"""Recourse: the least that users must do to bring an outcome about."""

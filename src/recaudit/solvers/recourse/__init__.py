@@ -1,0 +1,1 @@
+"""The least effort with which ratings bring an outcome about: branch and bound over stars, mixed-integer programs."""
