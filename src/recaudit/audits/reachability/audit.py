@@ -34,7 +34,7 @@ from recaudit.audits.samples import (
     resolve_items,
     resolve_users,
 )
-from recaudit.audits.spill import Rows, gathered, lazily
+from recaudit.audits.spill import MOST_ROWS, Rows, lazily, worked_out
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Serial
 from recaudit.engines.base import blocks, with_workers
@@ -127,9 +127,9 @@ class Reachability(RuleAudit):
         return self.baseline or ("factual" if isinstance(self.actions, Past) else "scores")
 
     def memory(self, data: Interactions) -> int:
-        """The table of pairs, and the matrices that they are averaged in."""
+        """The table of pairs, and the matrices that they are averaged in, as far as they are not in files."""
         users = self.users if isinstance(self.users, int) else len(self.users or ()) or data.n_users
-        return PAIR_BYTES * min(users, data.n_users) * data.n_items
+        return PAIR_BYTES * min(min(users, data.n_users) * data.n_items, MOST_ROWS)
 
     def _exact(self, model: FittedModel) -> bool:
         """Whether an exact solver answers for known action items."""
@@ -162,10 +162,10 @@ class Reachability(RuleAudit):
         size, engine = USERS, context.engine
         if context.device != "cpu":
             size, engine = _DEVICE_USERS, with_workers(engine, _DEVICE_THREADS) if engine == Serial() else engine
-        pairs = gathered(engine.map(method, blocks(users, size), "reachability"))
+        pairs = worked_out(self, engine, method, blocks(users, size), len(users) * targets)
         spent = isinstance(method, AskMethod) and not self.best_actions  # its budget: the system is not asked again
         example = None if spent else lambda: worked_example(method, pairs)
-        return ReachabilityResult.of(self, log, users, pairs, rng=rng, facts=facts, example=example)
+        return ReachabilityResult.of(self, log, users, pairs, rng=rng, facts=facts, example=example, engine=engine)
 
     def method(self, model: FittedModel, log: Interactions, rng: int, device: str = "cpu") -> Method:
         """What answers: it follows from the response that the model says it has, and refuses what it does not know."""
