@@ -170,7 +170,8 @@ def connected(address: str | None) -> Any:
                     "address",
                     received=f"{address!r} ({str(error).splitlines()[0]})",
                     expected="a Ray cluster that runs: 'auto' on one of its machines, or 'host:port'",
-                    remedy="Start one with 'ray start --head', or leave the address out to use this machine alone.",
+                    remedy="Start one with 'ray start --head', or leave the address out to use this machine alone. A "
+                    "cluster started with RAY_AUTH_MODE=token is reached by 'host:port' with that set here too.",
                 ) from error
     return ray
 
