@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+import recaudit as ra
 from recaudit import runs
 from recaudit.audits import spill
 from recaudit.audits.spill import Part, PartFolder, SpilledRows
@@ -25,6 +26,7 @@ from recaudit.errors import DamagedError, DamageWarning, InputError, MachineErro
 from recaudit.folders import FileRecord, verify
 from recaudit.folders.places import place_of
 from recaudit.runs import Configuration, Run, execute
+from recaudit.runs.estimate import Sampled
 
 CONFIG = """
 seed = 3
@@ -180,16 +182,24 @@ def test_a_run_that_goes_on_in_another_place_leaves_nothing_behind(config: Confi
 
 @pytest.mark.usefixtures("small")
 def test_a_verb_has_its_rows_where_the_engine_says_until_nobody_holds_them(world: World) -> None:
-    import recaudit as ra
-
     model = ra.models.ALS(factors=3, iterations=2).fit(world.data)
     asked: dict[str, Any] = {"users": 20, "samples": 5, "refits": 0}
     memory = fsspec.filesystem("memory")
     found = ra.reachability(model, **asked, engine=Elsewhere("memory://bucket/verb"))
-    assert len(memory.find("/bucket/verb")) == 1
+    assert len(memory.find("/bucket/verb")) == 2
     assert found.scan("pairs").collect().equals(ra.reachability(model, **asked).pairs)
     del found
     assert memory.find("/bucket/verb") == []
+
+
+@pytest.mark.usefixtures("small")
+def test_an_estimate_works_out_one_part_and_counts_it_for_all(world: World) -> None:
+    model = ra.models.ALS(factors=3, iterations=2).fit(world.data)
+    engine = Sampled(Serial())
+    found = ra.reachability(model, users=96, samples=5, refits=0, engine=engine)
+    assert isinstance(found._rows("pairs"), SpilledRows)
+    assert len(found.users) == 96
+    assert engine.left_out > 0
 
 
 def test_a_machine_that_does_not_see_the_folder_is_named(tmp_path: Path) -> None:

@@ -115,19 +115,22 @@ class SpilledRows:
 
     def __init__(self, place: Place, parts: Mapping[str, FileRecord] | None = None) -> None:
         self.folder = PartFolder(place)
-        self._parts = dict(parts or {})
+        self.known: Mapping[str, FileRecord] = {}
+        """Parts that a killed run has noted, whole and in place."""
+        self._records = dict(parts or {})
+        self._names = list(self._records)
         self._keep: Callable[[Mapping[str, FileRecord]], None] | None = None
         self._noted = time.monotonic()
 
     @classmethod
     def begun(cls, audit: object, name: str, engine: Engine | None = None) -> SpilledRows:
-        """A table of an audit, with the parts that a killed run has left of it, if this is its run."""
+        """A table of an audit without any rows yet: in the run folder, if it is the run's own audit."""
         tables = _keeping.get()
         if tables is None or not isinstance(audit, tables.audit):
             return cls._aside(engine)
         folder = f"{name}/"
-        kept = {part.removeprefix(folder): one for part, one in tables.kept.items() if part.startswith(folder)}
-        found = cls(within(tables.place, name), kept)
+        found = cls(within(tables.place, name))
+        found.known = {part.removeprefix(folder): one for part, one in tables.kept.items() if part.startswith(folder)}
         found._keep = lambda parts: tables.keep({f"{folder}{part}": one for part, one in parts.items()})
         if isinstance(found.folder.place, Path):
             found.folder.place.mkdir(parents=True, exist_ok=True)
@@ -152,9 +155,6 @@ class SpilledRows:
     def __reduce__(self) -> tuple[Any, ...]:
         return pl.concat, (list(self.parts()),)  # another process gets the rows: the files may be gone by then
 
-    def __contains__(self, number: int) -> bool:
-        return part_name(number) in self._parts
-
     @property
     def kept(self) -> bool:
         """Whether the parts are in their run folder, which has noted them."""
@@ -163,24 +163,25 @@ class SpilledRows:
     def add(self, part: Part) -> None:
         """Take in what somebody has written, if it is here too."""
         check_written(within(self.folder.place, part.name), part.machine, part.record.bytes)
-        self._parts[part.name] = part.record
+        self._records[part.name] = part.record
+        self._names.append(part.name)
         if time.monotonic() - self._noted > _NOTED:
             self.note()
 
     def note(self) -> None:
         """Have the run folder know what is written."""
         if self._keep is not None:
-            self._keep(self._parts)
+            self._keep(self._records)
         self._noted = time.monotonic()
 
     def write(self, rows: pl.DataFrame) -> None:
         """Write one part after those that are there."""
-        self.add(self.folder.write(len(self._parts), rows))
+        self.add(self.folder.write(len(self._names), rows))
 
     @property
     def places(self) -> list[Place]:
         """The files."""
-        return [within(self.folder.place, name) for name in sorted(self._parts)]
+        return [within(self.folder.place, name) for name in sorted(self._names)]
 
     def scan(self) -> pl.LazyFrame:
         """The rows in their order, read no further than they are asked for."""
@@ -253,8 +254,11 @@ class WritesRows(Generic[Block]):
 
 
 def numbered_parts(blocks: Sequence[Block], most: int) -> list[tuple[int, Sequence[Block]]]:
-    """Blocks that have `most` rows at most, in numbered parts of about PART_ROWS: the same for every engine."""
-    each = max(1, math.ceil(PART_ROWS * len(blocks) / most))
+    """Blocks that have `most` rows at most, in numbered parts of about PART_ROWS: the same for every engine.
+
+    A part has a power of two of blocks, so that samples of an estimate, which are powers of two, have equal parts.
+    """
+    each = 2 ** max(0, round(math.log2(PART_ROWS * len(blocks) / most)))
     return [(number, blocks[start : start + each]) for number, start in enumerate(range(0, len(blocks), each))]
 
 
@@ -266,7 +270,9 @@ def worked_out(
     if most <= MOST_ROWS:
         return pl.concat(list(engine.map(rows_of, blocks, label)), rechunk=False)
     table = SpilledRows.begun(audit, "pairs", engine)
-    left = [piece for piece in numbered_parts(blocks, most) if piece[0] not in table]
+    left = [piece for piece in numbered_parts(blocks, most) if part_name(piece[0]) not in table.known]
+    for name, record in table.known.items():
+        table.add(Part(name, record, platform.node()))
     for part in engine.map(WritesRows(rows_of, table.folder), left, label):
         table.add(part)
     table.note()
