@@ -139,7 +139,7 @@ def test_a_killed_worker_leaves_no_half_of_a_part(tmp_path: Path, monkeypatch: p
     spread = spill.worked_out(None, Ray(parts=str(tmp_path / "parts")), rows, pieces, 2700)
     assert isinstance(spread, spill.SpilledRows)
     assert spread.scan().collect().equals(spill.lazily(serial).collect())
-    assert len(files(tmp_path / "parts")) == len(spread.places) == 27
+    assert len(files(tmp_path / "parts")) == len(spread.places) == len(spill.numbered_parts(pieces, 2700)) > 20
     assert not list(tmp_path.glob("dies-*"))
 
 

@@ -27,7 +27,7 @@ class Folder:
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path, self.manifest = path, manifest
-        self._checked: set[str] = set()
+        self._checked: set[Place] = set()
 
     @classmethod
     def open(cls, path: Path, *kinds: Kind) -> Folder:
@@ -92,18 +92,21 @@ class Folder:
 
     def checked(self, name: str) -> Path:
         """Where a file of the manifest is, if it is as it was written."""
-        self.checked_place(name)
+        self._check(name, self.path / name)
         return self.path / name
 
     def checked_place(self, name: str) -> Place:
         """The same of a file that may be elsewhere."""
         place = self.manifest.place(self.path, name)
-        if name not in self._checked:
+        self._check(name, place)
+        return place
+
+    def _check(self, name: str, place: Place) -> None:
+        if place not in self._checked:
             fault = self.manifest.files[name].fault(place)
             if fault is not None:
                 raise damaged(place, fault)
-            self._checked.add(name)
-        return place
+            self._checked.add(place)
 
     def sweep(self, *owned: str) -> None:
         """Remove every file inside these folders that the manifest does not list: left by a kill, or a stranger's."""
