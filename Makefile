@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint contracts ray lenskit coverage properties hard reference study-pages format bench clean
+.PHONY: demo test lint contracts test-ray lenskit coverage properties hard reference study-pages format bench clean
 
 demo: .venv/demo.stamp
 	$(BIN)/recaudit demo --out runs/demo
@@ -16,7 +16,7 @@ contracts: .venv/test.stamp
 	MKL_CBWR=AVX2 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "contract and not cluster"
 
 # A Ray cluster of two nodes on this machine: workers, nodes and drivers that are killed. Some minutes.
-ray: .venv/ray.stamp
+test-ray: .venv/ray.stamp
 	$(BIN)/python -m pytest -m cluster
 
 # Models of LensKit, which needs pandas 2: in an environment of its own. `make test` skips these tests.

@@ -1,28 +1,31 @@
-"""What an engine costs: to start, for each block, and over a run; against Threads, by turns in one process.
+"""What an engine costs: over a run, to start, and for each block; against Threads, in one process.
 
-    python benchmarks/engines.py [SECONDS]     # of the run, by Threads; 60 where nothing is said
+    python benchmarks/engines.py [SECONDS]     # of the run, by Threads; 60 where nothing is said, 300 in docs/scale.md
 
-The run is cut to about a minute. What it would be over five minutes is the fixed cost and the cost of a block, which
-are measured by themselves, over the seconds and blocks of five minutes.
+The run is reachability of every item on MovieLens 1M, where RECAUDIT_DATA has it, else on a log of its size, for as
+many users as take so long. Ray starts within its run, imports included. CPU seconds are those of this process and all
+that it started: they say what was spent, whoever else is at work on the machine.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 import recaudit as ra
 from recaudit.arrays import FloatArray
-from recaudit.audits.reachability.audit import USERS
 from recaudit.engines import Engine, Ray, Threads
+from recaudit.errors import DataError, DownloadError
 
 CORES = 2
 BLOCKS = 400
-FIVE_MINUTES = 300.0
+PILOT = 160
 
 
 def nothing(piece: int) -> int:
@@ -44,35 +47,59 @@ def drained(answers: Iterator[object]) -> None:
         pass
 
 
-def cost(name: str, engine: Engine) -> tuple[float, float]:
-    """Seconds to start, and for an empty block; printed, with those of a block that answers with a megabyte."""
+def cpu_seconds() -> float:
+    """Of this process and of all that descend from it, the ended ones included."""
+    times, parents = dict[int, float](), dict[int, int]()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        parents[int(path.parent.name)] = int(fields[1])
+        times[int(path.parent.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    total, found = 0.0, [os.getpid()]
+    while found:
+        one = found.pop()
+        total += times.get(one, 0.0)
+        found += [pid for pid, parent in parents.items() if parent == one]
+    return total
+
+
+def cost(name: str, engine: Engine) -> None:
+    """Seconds to start, for an empty block, and for one that answers with a megabyte."""
     start = seconds(lambda: drained(engine.map(nothing, range(CORES))))
     empty, large = (seconds(partial(drained, engine.map(work, range(BLOCKS)))) / BLOCKS for work in (nothing, megabyte))
     print(f"{name:<10} {start:9.2f} {empty * 1e3:16.2f} {large * 1e3:15.2f}", flush=True)
-    return start, empty
+
+
+def log() -> ra.Interactions:
+    try:
+        return ra.datasets.load("ml-1m")
+    except (DataError, DownloadError):
+        return ra.data.synthetic.demo_world(users=6000, items=3700).data
 
 
 def main(wanted: float) -> None:
-    threads, ray = Threads(CORES), Ray(workers=CORES)
-    print(f"{'engine':<10} {'start, s':>9} {'empty block, ms':>16} {'1 MB block, ms':>15}")
-    (start, block), (ray_start, ray_block) = cost("threads", threads), cost("ray", ray)
-    data = ra.data.synthetic.demo_world(users=6000, items=2000).data
+    data = log()
     model = ra.models.ALS(factors=32).fit(data)
 
-    def run(engine: Engine, users: int) -> float:
-        return seconds(lambda: ra.reachability(model, users=users, targets=20, samples=20, engine=engine))
+    def run(engine: Engine, users: int) -> tuple[float, float]:
+        spent = cpu_seconds()
+        took = seconds(lambda: ra.reachability(model, users=users, samples=20, refits=0, engine=engine).frame)
+        return took, cpu_seconds() - spent
 
-    for engine in (threads, ray):
-        run(engine, 64)  # compiles, or loads what was compiled
-    users = int(min(6000, max(200, 100 * wanted / 2 / run(threads, 100))))
-    for turn in range(2):
-        took, ray_took = run(threads, users), run(ray, users)
-        ratio = f"{took:.1f} s by threads, {ray_took:.1f} s by ray, {ray_took / took:.3f} times"
-        print(f"reachability of {users:,} users, turn {turn + 1}: {ratio}", flush=True)
-    count = FIVE_MINUTES / took * users / USERS
-    fixed, each = ray_start - start, ray_block - block
-    more = f"{fixed:.1f} s once and {each * 1e3:.2f} ms for each of {count:,.0f} blocks"
-    print(f"over five minutes: {more}, {(fixed + count * each) / FIVE_MINUTES:.1%} more than threads", flush=True)
+    run(Threads(CORES), 2 * 16)  # compiles, or loads what was compiled
+    users = int(min(data.n_users, PILOT * wanted / run(Threads(CORES), PILOT)[0]))
+    print(f"reachability of {data.n_items:,} items, {users:,} users", flush=True)
+    found = {}
+    for name, engine in (("threads", Threads(CORES)), ("ray", Ray(workers=CORES))):
+        found[name] = run(engine, users)
+        print(f"{name:<10} {found[name][0]:9.1f} s {found[name][1]:9.1f} s of CPU", flush=True)
+    wall, cpu = (after / before for before, after in zip(found["threads"], found["ray"], strict=True))
+    print(f"ray, its start included: {wall:.3f} times the seconds of threads, {cpu:.3f} times the CPU seconds")
+    print(f"{'engine':<10} {'start, s':>9} {'empty block, ms':>16} {'1 MB block, ms':>15}")
+    cost("threads", Threads(CORES))
+    cost("ray", Ray(workers=CORES))  # has started
 
 
 if __name__ == "__main__":

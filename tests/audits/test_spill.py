@@ -27,7 +27,7 @@ def blocks() -> list[pl.DataFrame]:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than five rows go to files, of three rows or more each."""
     monkeypatch.setattr(spill, "MOST_ROWS", 5)
-    monkeypatch.setattr(spill, "_FILE", 3)
+    monkeypatch.setattr(spill, "PART_ROWS", 3)
 
 
 def test_few_rows_stay_in_memory() -> None:
@@ -57,7 +57,8 @@ def test_many_rows_are_in_files_in_their_order(tmp_path: Path) -> None:
 def test_the_files_go_with_the_table() -> None:
     rows = gathered(iter(blocks()))
     assert isinstance(rows, SpilledRows)
-    folder = rows._files[0].parent
+    folder = rows.folder.place
+    assert isinstance(folder, Path)
     assert folder.is_dir()
     del rows
     assert not folder.exists()
@@ -71,7 +72,7 @@ def test_reachability_has_the_same_numbers_through_files(
     held = ra.reachability(model, **asked)
     _ = held.tables  # they are made when they are first looked at
     monkeypatch.setattr(spill, "MOST_ROWS", 500)
-    monkeypatch.setattr(spill, "_FILE", 100)
+    monkeypatch.setattr(spill, "PART_ROWS", 100)
     spilled = ra.reachability(model, **asked)
     assert isinstance(spilled._rows("pairs"), SpilledRows)
     assert spilled.tables.keys() == held.tables.keys() == spilled.writers.keys()

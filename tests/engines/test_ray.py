@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import recaudit as ra
+from engines.two_nodes import NODE
 from models.loopback import log, serving, well
 from recaudit import simulate
 from recaudit.cli.doctor import examine
@@ -35,25 +36,9 @@ from recaudit.testing import EngineContract
 from studies.crafted_study import Crafted
 
 ray = pytest.importorskip("ray", reason="Ray has no wheel for this machine")
-Cluster = pytest.importorskip("ray.cluster_utils").Cluster
 
-ROOM = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
 RUNNING = 300.0
 """Seconds after which a test gives up: no time that is tested."""
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """Two nodes with a core each; the driver is on the first."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        nodes = Cluster(initialize_head=True, head_node_args={**ROOM, "include_dashboard": False})
-        nodes.add_node(**ROOM)
-        engine_room.connected(nodes.address)
-        yield nodes
-        ray.shutdown()
-        nodes.shutdown()
 
 
 pytestmark = [
@@ -180,7 +165,7 @@ class TestLosses:
         until(lambda: elsewhere(tmp_path) > 1)
         cluster.remove_node(other, allow_graceful=False)
         found = [first, *answers]
-        cluster.add_node(**ROOM)
+        cluster.add_node(**NODE)
         assert [array.tobytes() for array in found] == [large(tmp_path, "", piece).tobytes() for piece in range(8)]
         assert max(begun(tmp_path).values()) > 2  # this process has just begun each once more
 
@@ -387,7 +372,10 @@ def test_settings_are_checked(wrong: dict[str, Any]) -> None:
 
 
 def test_doctor_says_what_it_sees(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert engine_room.describe().startswith("a cluster: nodes 2, cores 2, object store 0.2 GiB")
+    same = "a cluster: nodes 2, cores 2, object store 0.2 GiB, the same versions on all"
+    assert engine_room.describe() == (same, [])
+    monkeypatch.setattr(engine_room, "_versions", lambda: {"numpy": "0.1"})
+    assert len([one for one in examine().problems if f"has numpy {np.__version__}, not 0.1" in one]) == 2
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     assert [problem for problem in examine().problems if "expected a Ray cluster that runs" in problem]

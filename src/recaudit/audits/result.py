@@ -124,6 +124,12 @@ class Result:
         return {name: rows.write_parquet for name in self._tables if (rows := self._rows(name)).width}
 
     @property
+    def kept(self) -> set[str]:
+        """The tables that were written to the run folder while they were worked out."""
+        found = ((name, self._rows(name)) for name in self._tables)
+        return {name for name, rows in found if isinstance(rows, SpilledRows) and rows.kept}
+
+    @property
     def frame(self) -> pl.DataFrame:
         """One row a metric, columns as in SUMMARY_SCHEMA."""
         return self.table("summary")

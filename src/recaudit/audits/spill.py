@@ -1,31 +1,153 @@
-"""Rows by the million: few are held in memory, many in files, block by block, until nobody looks at them any more."""
+"""Rows by the million: few are held in memory, many in files, written part by part by whoever works them out."""
 
 from __future__ import annotations
 
-import shutil
+import hashlib
+import math
+import platform
+import secrets
 import tempfile
+import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Generic, NamedTuple, TypeVar, final
 
 import polars as pl
+from polars.io.plugins import register_io_source
+
+from recaudit import atomic
+from recaudit.engines import Engine
+from recaudit.engines.base import check_written
+from recaudit.errors import MachineError
+from recaudit.folders import FileRecord
+from recaudit.folders.places import Place, opened, place_of, remove, within, write
 
 MOST_ROWS = 25_000_000
 """Rows that are held in memory, of a dozen columns: 2 GB, all pairs of MovieLens 1M."""
-_FILE = 1_000_000
-"""Rows of a file, about: what is in memory while they are written, or read one file after the other."""
+PART_ROWS = 2**18
+"""Rows of a file, about: what a worker has in memory before it writes them, or whoever reads one file after another."""
+_NOTED = 10.0
+"""Seconds between two notes of what is written: what a killed run does again."""
+
+Block = TypeVar("Block")
+
+
+@final
+class Part(NamedTuple):
+    """A file of rows, as who wrote it says."""
+
+    name: str
+    record: FileRecord
+    machine: str
+
+
+@final
+@dataclass(frozen=True)
+class PartFolder:
+    """Where parts are written, by any process that sees it."""
+
+    place: Place
+
+    def check(self) -> None:
+        """That this machine has the folder: before anything is worked out for it."""
+        if isinstance(self.place, Path) and not self.place.is_dir():
+            raise MachineError(
+                f"{platform.node()}, a machine of the cluster, has no folder {self.place}, where the rows that it "
+                "works out belong. Choose a folder that all machines see under the same path, by --out or parts = "
+                "'/shared/folder', or an address: parts = 's3://bucket/run'."
+            )
+
+    def write(self, number: int, rows: pl.DataFrame) -> Part:
+        """One part, whole or not at all; the same rows are the same bytes."""
+        with BytesIO() as file:
+            rows.write_parquet(file)
+            content = file.getvalue()
+        name = part_name(number)
+        write(within(self.place, name), content)
+        record = FileRecord(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+        return Part(name, record, platform.node())
+
+
+@final
+@dataclass(frozen=True)
+class Keeping:
+    """Where the run of an audit keeps the parts of its own tables, and which of them it has."""
+
+    audit: type
+    place: Place
+    kept: Mapping[str, FileRecord]  # by "TABLE/PART"
+    keep: Callable[[Mapping[str, FileRecord]], None]
+
+
+_keeping: ContextVar[Keeping | None] = ContextVar("recaudit_keeping", default=None)
+_aside: ContextVar[Place | None] = ContextVar("recaudit_aside", default=None)
+
+
+@contextmanager
+def keeping(tables: Keeping) -> Iterator[None]:
+    """Keep the large tables of an audit that is measured inside the block, part by part."""
+    token = _keeping.set(tables)
+    try:
+        yield
+    finally:
+        _keeping.reset(token)
+
+
+@contextmanager
+def aside(place: Place) -> Iterator[None]:
+    """Have other large tables of the block in folders inside this one, gone with the last that holds the table."""
+    token = _aside.set(place)
+    try:
+        yield
+    finally:
+        _aside.reset(token)
 
 
 @final
 class SpilledRows:
-    """A table in files of a temporary folder, which goes with the last that holds the table."""
+    """A table in files, in the order of their names: of a run folder, or gone with the last that holds the table."""
 
-    def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="recaudit-"))
-        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        self._files: list[Path] = []
+    def __init__(self, place: Place, parts: Mapping[str, FileRecord] | None = None) -> None:
+        self.folder = PartFolder(place)
+        self.known: Mapping[str, FileRecord] = {}
+        """Parts that a killed run has noted, whole and in place."""
+        self._records = dict(parts or {})
+        self._names = list(self._records)
+        self._keep: Callable[[Mapping[str, FileRecord]], None] | None = None
+        self._noted = time.monotonic()
+
+    @classmethod
+    def begun(cls, audit: object, name: str, engine: Engine | None = None) -> SpilledRows:
+        """A table of an audit without any rows yet: in the run folder, if it is the run's own audit."""
+        tables = _keeping.get()
+        if tables is None or not isinstance(audit, tables.audit):
+            return cls._aside(engine)
+        folder = f"{name}/"
+        found = cls(within(tables.place, name))
+        found.known = {part.removeprefix(folder): one for part, one in tables.kept.items() if part.startswith(folder)}
+        found._keep = lambda parts: tables.keep({f"{folder}{part}": one for part, one in parts.items()})
+        if isinstance(found.folder.place, Path):
+            found.folder.place.mkdir(parents=True, exist_ok=True)
+        return found
+
+    @classmethod
+    def _aside(cls, engine: Engine | None = None) -> SpilledRows:
+        named = getattr(engine, "parts", None)
+        root = _aside.get() or (place_of(named) if named else Path(tempfile.gettempdir()))
+        if isinstance(root, Path):
+            root.mkdir(parents=True, exist_ok=True)
+            root = Path(tempfile.mkdtemp(prefix=atomic.PREFIX, dir=root))
+        else:
+            root = within(root, f"{atomic.PREFIX}{secrets.token_hex(8)}")
+        found = cls(root)
+        weakref.finalize(found, _gone, root)
+        return found
 
     def __len__(self) -> int:
         return int(self.scan().select(pl.len()).collect().item())
@@ -33,19 +155,41 @@ class SpilledRows:
     def __reduce__(self) -> tuple[Any, ...]:
         return pl.concat, (list(self.parts()),)  # another process gets the rows: the files may be gone by then
 
-    def add(self, blocks: list[pl.DataFrame]) -> None:
-        """Write some blocks after those that are there."""
-        path = self._folder / f"{len(self._files):06}.parquet"
-        pl.concat(blocks, rechunk=False).write_parquet(path)
-        self._files.append(path)
+    @property
+    def kept(self) -> bool:
+        """Whether the parts are in their run folder, which has noted them."""
+        return self._keep is not None
+
+    def add(self, part: Part) -> None:
+        """Take in what somebody has written, if it is here too."""
+        check_written(within(self.folder.place, part.name), part.machine, part.record.bytes)
+        self._records[part.name] = part.record
+        self._names.append(part.name)
+        if time.monotonic() - self._noted > _NOTED:
+            self.note()
+
+    def note(self) -> None:
+        """Have the run folder know what is written."""
+        if self._keep is not None:
+            self._keep(self._records)
+        self._noted = time.monotonic()
+
+    def write(self, rows: pl.DataFrame) -> None:
+        """Write one part after those that are there."""
+        self.add(self.folder.write(len(self._names), rows))
+
+    @property
+    def places(self) -> list[Place]:
+        """The files."""
+        return [within(self.folder.place, name) for name in sorted(self._names)]
 
     def scan(self) -> pl.LazyFrame:
         """The rows in their order, read no further than they are asked for."""
-        return pl.scan_parquet(self._files, glob=False)
+        return scan_parts(self.places)
 
     def parts(self) -> Iterator[pl.DataFrame]:
         """The rows, some blocks at a time: no block is in two parts."""
-        return (pl.read_parquet(path, glob=False) for path in self._files)
+        return map(read_part, self.places)
 
     def write_parquet(self, path: Path) -> None:
         """Everything into one file, without having it in memory."""
@@ -60,43 +204,96 @@ class SpilledRows:
 Rows = pl.DataFrame | SpilledRows
 
 
+def part_name(number: int) -> str:
+    """The name of a part's file: names are in the order of the rows."""
+    return f"{number:06}.parquet"
+
+
+def read_part(place: Place, columns: list[str] | None = None) -> pl.DataFrame:
+    """The rows of one part."""
+    if isinstance(place, Path):
+        return pl.read_parquet(place, columns=columns, glob=False)
+    with opened(place) as file:
+        return pl.read_parquet(file, columns=columns)
+
+
+def scan_parts(places: Sequence[Place]) -> pl.LazyFrame:
+    """The rows of all parts in this order, read no further than they are asked for."""
+    if all(isinstance(place, Path) for place in places):
+        return pl.scan_parquet([Path(place) for place in places], glob=False)
+
+    def some(
+        columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _: int | None
+    ) -> Iterator[pl.DataFrame]:
+        for place in places:
+            part = read_part(place, columns)
+            part = part if predicate is None else part.filter(predicate)
+            part = part if rows is None else part.head(rows)
+            rows = None if rows is None else rows - len(part)
+            yield part
+            if rows == 0:
+                return
+
+    with opened(places[0]) as file:
+        return register_io_source(some, schema=pl.read_parquet_schema(file))
+
+
 @final
-class Gathering:
-    """Blocks of rows as they come: in memory, or in files as soon as they are more than MOST_ROWS."""
+@dataclass(frozen=True, eq=False)
+class WritesRows(Generic[Block]):
+    """Works out the rows of some blocks and writes them: of a part, only its name and digest travel."""
 
-    def __init__(self) -> None:
-        self._held: list[pl.DataFrame] = []
-        self._count = 0
-        self._spilled: SpilledRows | None = None
+    rows_of: Callable[[Block], pl.DataFrame]
+    folder: PartFolder
 
-    def add(self, block: pl.DataFrame) -> None:
-        """One block more."""
-        self._held.append(block)
-        self._count += len(block)
-        if self._count > (MOST_ROWS if self._spilled is None else _FILE):
-            self._spilled = self._spilled or SpilledRows()
-            self._spill()
+    def __call__(self, piece: tuple[int, Sequence[Block]]) -> Part:
+        """Of a numbered part."""
+        self.folder.check()
+        number, blocks = piece
+        return self.folder.write(number, pl.concat([self.rows_of(block) for block in blocks], rechunk=False))
 
-    def rows(self) -> Rows:
-        """The rows of all blocks, one after the other."""
-        if self._spilled is None:
-            return pl.concat(self._held, rechunk=False)
-        if self._held:
-            self._spill()
-        return self._spilled
 
-    def _spill(self) -> None:
-        assert self._spilled is not None
-        self._spilled.add(self._held)
-        self._held, self._count = [], 0
+def numbered_parts(blocks: Sequence[Block], most: int) -> list[tuple[int, Sequence[Block]]]:
+    """Blocks that have `most` rows at most, in numbered parts of about PART_ROWS: the same for every engine.
+
+    A part has a power of two of blocks, so that samples of an estimate, which are powers of two, have equal parts.
+    """
+    each = 2 ** max(0, round(math.log2(PART_ROWS * len(blocks) / most)))
+    return [(number, blocks[start : start + each]) for number, start in enumerate(range(0, len(blocks), each))]
+
+
+def worked_out(
+    audit: object, engine: Engine, rows_of: Callable[[Block], pl.DataFrame], blocks: Sequence[Block], most: int
+) -> Rows:
+    """The table "pairs" of an audit: the rows of all blocks, `most` at most."""
+    label = type(audit).__name__.lower()
+    if most <= MOST_ROWS:
+        return pl.concat(list(engine.map(rows_of, blocks, label)), rechunk=False)
+    table = SpilledRows.begun(audit, "pairs", engine)
+    left = [piece for piece in numbered_parts(blocks, most) if part_name(piece[0]) not in table.known]
+    for name, record in table.known.items():
+        table.add(Part(name, record, platform.node()))
+    for part in engine.map(WritesRows(rows_of, table.folder), left, label):
+        table.add(part)
+    table.note()
+    return table
 
 
 def gathered(blocks: Iterable[pl.DataFrame]) -> Rows:
-    """The rows of all blocks."""
-    found = Gathering()
+    """The rows of all blocks: in memory, or in files as soon as they are more than MOST_ROWS."""
+    held, count, table = list[pl.DataFrame](), 0, None
     for block in blocks:
-        found.add(block)
-    return found.rows()
+        held.append(block)
+        count += len(block)
+        if count > (MOST_ROWS if table is None else PART_ROWS):
+            table = table or SpilledRows._aside()
+            table.write(pl.concat(held, rechunk=False))
+            held, count = [], 0
+    if table is None:
+        return pl.concat(held, rechunk=False)
+    if held:
+        table.write(pl.concat(held, rechunk=False))
+    return table
 
 
 def lazily(rows: Rows) -> pl.LazyFrame:
@@ -107,3 +304,8 @@ def lazily(rows: Rows) -> pl.LazyFrame:
 def parts_of(rows: Rows) -> Iterator[pl.DataFrame]:
     """The rows in pieces that fit in memory, of whole blocks."""
     return rows.parts() if isinstance(rows, SpilledRows) else iter([rows])
+
+
+def _gone(place: Place) -> None:
+    with suppress(Exception):  # a folder that nobody looks for any more
+        remove(place)

@@ -126,10 +126,12 @@ def _ray(problems: list[str]) -> str | None:
     from recaudit.errors import RecauditError
 
     try:
-        return describe()
+        words, faults = describe()
     except (RecauditError, ImportError, OSError, RuntimeError) as error:
         problems.append(f"Ray: {error}")
         return "not reached"
+    problems += faults
+    return words
 
 
 def _data(problems: list[str]) -> tuple[list[str], dict[str, str | None]]:

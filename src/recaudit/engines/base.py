@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Annotated, TypeVar
 
 from recaudit.arrays import IntArray
 from recaudit.errors import MachineError
+from recaudit.folders.places import Place, size
 from recaudit.registry import ENGINES
 from recaudit.specification import OneOf
 
@@ -53,12 +55,15 @@ def far_ahead(engine: Engine, pieces: int) -> Engine:
     return changed
 
 
-def check_written(path: Path) -> None:
-    """That what a worker wrote is here too."""
-    if not path.exists():
+def check_written(place: Place, machine: str = "", length: int | None = None) -> None:
+    """That what a worker wrote is here too; of a file so many bytes."""
+    here = size(place) == length if length is not None else Path(place).exists()
+    if not here:
         raise MachineError(
-            f"A worker wrote {path}, which is not there: on a cluster, the folder of a run must be one that all of its "
-            "machines see under the same path."
+            f"A worker{f' on {machine}' if machine else ''} wrote {place}, which is not there for this machine "
+            f"({platform.node()}): on a cluster, the folder of a run must be one that all of its machines see under "
+            "the same path. Choose such a one by --out; large tables can go to an address instead: parts = "
+            "'s3://bucket/run' of the engine."
         )
 
 

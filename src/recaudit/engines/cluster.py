@@ -31,6 +31,7 @@ from recaudit.engines.local import block_sigint
 from recaudit.engines.progress import track
 from recaudit.engines.steady import own_process, steadily
 from recaudit.errors import InputError, MachineError, NotSupportedError
+from recaudit.folders.places import place_of
 
 _TRIES = 4
 """How often a piece is begun whose worker or machine is lost."""
@@ -38,6 +39,8 @@ _SHARED = 4096
 """Bytes from which a read-only array is kept once a machine, not once a worker."""
 _LOOK = 10.0
 """Seconds after which it is seen that a cluster has grown."""
+_ANSWERS = 60.0
+"""Seconds within which a machine says what it has."""
 _SAME = ("recaudit", "numpy", "scipy", "torch", "numba", "polars")
 """Packages whose versions are those of this process on every machine: others would give other numbers."""
 
@@ -61,8 +64,15 @@ class Ray(Engine):
     """How many pieces for each worker may be under way; their answers wait in the object store for the slowest before
     them. The more workers there are, the slower is the slowest."""
 
+    parts: str | None = None
+    """Where workers write tables of more than 25 million rows, a file for each part: a folder that all machines see
+    under the same path, or an address that fsspec takes (s3://bucket/run). Where nothing is said, the run folder."""
+
     def __post_init__(self) -> None:
         check_argument("address", self.address, str | None)
+        check_argument("parts", self.parts, str | None)
+        if self.parts is not None:
+            place_of(self.parts)
         for name in ("workers", "ahead"):
             check_argument(name, getattr(self, name), int | None if name == "workers" else int)
             if getattr(self, name) is not None:
@@ -160,22 +170,64 @@ def connected(address: str | None) -> Any:
                     "address",
                     received=f"{address!r} ({str(error).splitlines()[0]})",
                     expected="a Ray cluster that runs: 'auto' on one of its machines, or 'host:port'",
-                    remedy="Start one with 'ray start --head', or leave the address out to use this machine alone.",
+                    remedy="Start one with 'ray start --head', or leave the address out to use this machine alone. A "
+                    "cluster started with RAY_AUTH_MODE=token is reached by 'host:port' with that set here too.",
                 ) from error
     return ray
 
 
-def describe() -> str:
-    """What `address = "auto"` means on this machine, in words; nothing is started."""
+def describe() -> tuple[str, list[str]]:
+    """What `address = "auto"` means on this machine, in words, and what its machines lack; no cluster is started."""
     try:
         ray = connected("auto")
     except InputError:
         if os.environ.get("RAY_ADDRESS"):
             raise
-        return "no cluster runs here: without an address, one of this machine's cores is started"
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    cores, store = (sum(node.get(name, 0) for node in nodes) for name in ("CPU", "object_store_memory"))
-    return f"a cluster: nodes {len(nodes):,}, cores {cores:,.0f}, object store {store / 2**30:,.1f} GiB"
+        return "no cluster runs here: without an address, one of this machine's cores is started", []
+    nodes = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
+    cores, store = (
+        sum(node["Resources"].get(name, 0) for node in nodes.values()) for name in ("CPU", "object_store_memory")
+    )
+    problems = [
+        f"{nodes[node]['NodeManagerHostname']} ({nodes[node]['NodeManagerAddress']}), a machine of the Ray cluster, "
+        f"{fault}: install the same as here on all of them."
+        for node, fault in _faults(ray, list(nodes)).items()
+    ]
+    size = f"nodes {len(nodes):,}, cores {cores:,.0f}, object store {store / 2**30:,.1f} GiB"
+    return f"a cluster: {size}" + ("" if problems else ", the same versions on all"), problems
+
+
+def _faults(ray: Any, nodes: list[str]) -> dict[str, str]:
+    """What is wrong with the packages of each of these nodes, if anything is; every node is asked."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as There  # noqa: PLC0415  optional
+
+    names = _SAME
+
+    def versions() -> dict[str, str]:
+        # It travels as it stands, without this module: recaudit may be what is missing there.
+        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+
+        found = {}
+        for name in names:
+            try:
+                found[name] = version(name)
+            except PackageNotFoundError:
+                found[name] = "missing"
+        return found
+
+    task = ray.remote(versions)
+    asked = {node: task.options(num_cpus=0, scheduling_strategy=There(node, soft=False)).remote() for node in nodes}
+    faults: dict[str, str] = {}
+    for node, answer in asked.items():
+        try:
+            there = ray.get(answer, timeout=_ANSWERS)
+        except ray.exceptions.RayError as error:
+            faults[node] = f"did not say what it has ({type(error).__name__})"
+            continue
+        other = [f"{name} {there[name]}, not {here}" for name, here in _versions().items() if there[name] != here]
+        if other:
+            faults[node] = f"has {', '.join(other)}"
+    return faults
 
 
 def _noted_address() -> str:

@@ -11,6 +11,7 @@ from typing import Any, final
 from recaudit import atomic, lock
 from recaudit.errors import DamagedError, DamageWarning, InputError
 from recaudit.folders.manifest import KINDS, MANIFEST, FileRecord, Kind, Manifest, read_manifest
+from recaudit.folders.places import Place
 from recaudit.folders.verification import LostFile, cut_links, verify
 from recaudit.version import __version__
 
@@ -26,7 +27,7 @@ class Folder:
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path, self.manifest = path, manifest
-        self._checked: set[str] = set()
+        self._checked: set[Place] = set()
 
     @classmethod
     def open(cls, path: Path, *kinds: Kind) -> Folder:
@@ -66,12 +67,15 @@ class Folder:
         atomic.sweep(path)
         return folder
 
-    def put(self, files: Mapping[str, Writer | bytes], *, without: Iterable[str] = (), **changes: Any) -> None:
+    def put(
+        self, files: Mapping[str, Writer | bytes | FileRecord], *, without: Iterable[str] = (), **changes: Any
+    ) -> None:
         """Write files by name, each whole or not at all; note them, together with `changes` of the manifest.
 
-        Files `without` which it is are removed last: killed at any moment, it holds all that its manifest lists.
+        A file that has a record is in place already. Files `without` which it is are removed last: killed at any
+        moment, it holds all that its manifest lists.
         """
-        written = {name: self._write(name, how) for name, how in files.items()}
+        written = {name: how if isinstance(how, FileRecord) else self._write(name, how) for name, how in files.items()}
         gone = set(without) - written.keys()
         kept = {name: record for name, record in self.manifest.files.items() if name not in gone}
         self.note(files=kept | written, **changes)
@@ -88,13 +92,21 @@ class Folder:
 
     def checked(self, name: str) -> Path:
         """Where a file of the manifest is, if it is as it was written."""
-        path = self.path / name
-        if name not in self._checked:
-            fault = self.manifest.files[name].fault(path)
+        self._check(name, self.path / name)
+        return self.path / name
+
+    def checked_place(self, name: str) -> Place:
+        """The same of a file that may be elsewhere."""
+        place = self.manifest.place(self.path, name)
+        self._check(name, place)
+        return place
+
+    def _check(self, name: str, place: Place) -> None:
+        if place not in self._checked:
+            fault = self.manifest.files[name].fault(place)
             if fault is not None:
-                raise damaged(path, fault)
-            self._checked.add(name)
-        return path
+                raise damaged(place, fault)
+            self._checked.add(place)
 
     def sweep(self, *owned: str) -> None:
         """Remove every file inside these folders that the manifest does not list: left by a kill, or a stranger's."""
@@ -183,7 +195,7 @@ def check_same(path: Path, former: Manifest, kind: Kind, plan: Mapping[str, Any]
     )
 
 
-def damaged(path: Path, fault: str) -> DamagedError:
+def damaged(path: Place, fault: str) -> DamagedError:
     """The error about one file."""
     said = "which is missing" if fault == "missing" else "which is not as it was written"
     return DamagedError(

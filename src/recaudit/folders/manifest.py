@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from recaudit import atomic, lock
 from recaudit.errors import DamagedError, InputError
+from recaudit.folders.places import Place, opened, place_of, size, within
 
 MANIFEST = "manifest.json"
 
@@ -57,17 +58,18 @@ class FileRecord(Record):
     sha256: str
 
     @classmethod
-    def of(cls, path: Path) -> FileRecord:
+    def of(cls, place: Place) -> FileRecord:
         """Of a file as it is now."""
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return cls(bytes=path.stat().st_size, sha256=digest)
+        with opened(place) as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # any file will do
+        return cls(bytes=size(place) or 0, sha256=digest)
 
-    def fault(self, path: Path) -> Fault | None:
+    def fault(self, place: Place) -> Fault | None:
         """What is wrong with the file now, if anything is."""
-        if not path.is_file():
+        there = size(place)
+        if there is None:
             return "missing"
-        return "damaged" if path.stat().st_size != self.bytes or FileRecord.of(path) != self else None
+        return "damaged" if there != self.bytes or FileRecord.of(place) != self else None
 
 
 @final
@@ -87,6 +89,13 @@ class Manifest(Record):
     """Every file that is whole and in place."""
     folders: dict[Name, str | None] = {}
     """Run folders inside this one, each with the digest of its manifest once all of them are complete."""
+    elsewhere: dict[Name, str] = {}
+    """Folders whose files are not inside this one, but at an address or in another folder."""
+
+    def place(self, folder: Path, name: str) -> Place:
+        """Where a file of this run folder is."""
+        inside, _, file = name.rpartition("/")
+        return within(place_of(self.elsewhere[inside]), file) if inside in self.elsewhere else folder / name
 
     def encoded(self) -> bytes:
         """The file."""

@@ -70,7 +70,7 @@ def _verify(root: Path, folder: str, digest: str | None, whole: list[str], lost:
         return None
     whole.append(_joined(folder, MANIFEST))
     for name, record in manifest.files.items():
-        fault = "missing" if _leads_away(root / folder, name) else record.fault(root / folder / name)
+        fault = "missing" if _leads_away(root / folder, name) else record.fault(manifest.place(root / folder, name))
         if fault is None:
             whole.append(_joined(folder, name))
         else:

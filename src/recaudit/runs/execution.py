@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from recaudit import __version__, lock
+from recaudit.audits import spill
 from recaudit.audits.audit import Subject
 from recaudit.data.splits import Split
 from recaudit.engines import track, working
 from recaudit.errors import NotSupportedError
 from recaudit.folders import REPORT, check_same, read_manifest
+from recaudit.folders.places import place_of
 from recaudit.models.checks import check_device
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.estimate import RunEstimate, check_room, estimate_steps
@@ -70,7 +72,8 @@ def _stages(
         audit.check(train)
     record = DataRecord.of(config.data.label, data, train, test)
     out.mkdir(parents=True, exist_ok=True)
-    with lock.alone(out):
+    parts: str | None = getattr(config.engine, "parts", None)
+    with lock.alone(out), spill.aside(place_of(parts or out)):
         journal = Journal.begin(out, _new_manifest(config, record), fresh=fresh)
         if journal.manifest.status != "complete":
             check_room(config, train, journal.manifest.settled)
@@ -93,9 +96,10 @@ def _stages(
                     start = time.perf_counter()
                     device = "cpu" if audit.idle(fitted) else config.device
                     try:
-                        with working(f"{model.label}: {name}"):
+                        own = journal.keeping(model.label, name, type(audit), parts)
+                        with working(f"{model.label}: {name}"), spill.keeping(own):
                             result = audit.run(subject, rng=config.seed, engine=config.engine, device=device)
-                            _ = result.tables  # what is made when it is first looked at belongs to the step
+                            _ = result.writers  # what is made when it is first looked at belongs to the step
                     except NotSupportedError as error:
                         journal.add_skip(model.label, name, str(error))
                     else:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,10 +16,13 @@ import polars as pl
 
 from recaudit.audits.audit import Audit
 from recaudit.audits.result import Result
+from recaudit.audits.spill import Keeping, Rows, SpilledRows, scan_parts
 from recaudit.errors import InputError, did_you_mean
-from recaudit.folders import REPORT, Folder, tell_lost, verify
+from recaudit.folders import REPORT, FileRecord, Folder, tell_lost, verify
+from recaudit.folders.places import folder_of, place_of, within
 from recaudit.registry import AUDITS
 from recaudit.runs.manifest import AuditRecord, SkipRecord, StepRecord
+from recaudit.version import __version__
 
 RESULTS = "results"
 
@@ -84,7 +89,7 @@ class Run:
         kind: type[Audit] = AUDITS[audit]
         asked = kind.model_validate({name: settings[name] for name in kind.model_fields if name in settings})
         facts = {name: value for name, value in settings.items() if name not in kind.model_fields and name != "rng"}
-        tables = {name: partial(self.table, model, audit, name) for name in self._tables(model, audit)}
+        tables = {name: partial(self._rows, model, audit, name) for name in self._tables(model, audit)}
         return kind.result(asked, tables, rng=settings.get("rng", 0), facts=facts)
 
     def has_table(self, model: str, audit: str, name: str) -> bool:
@@ -97,11 +102,25 @@ class Run:
 
     def scan(self, model: str, audit: str, name: str) -> pl.LazyFrame:
         """The same, read no further than it is asked for: pairs can be millions."""
+        return scan_parts([self.folder.checked_place(file) for file in self._files(model, audit, name)])
+
+    def _rows(self, model: str, audit: str, name: str) -> Rows:
+        """A table, or one that is in parts as it is."""
+        files = self._files(model, audit, name)
+        if files[0].endswith(f"/{name}.parquet"):
+            return self.table(model, audit, name)
+        places = [self.folder.checked_place(file) for file in files]
+        return SpilledRows(folder_of(places[0]), {Path(file).name: self.folder.manifest.files[file] for file in files})
+
+    def _files(self, model: str, audit: str, name: str) -> list[str]:
+        """A table's file, or its parts in their order."""
         tables = self._tables(model, self._finished(model, audit))
         if name not in tables:
             raise InputError("name", received=name, expected=f"a table of {audit}", remedy=did_you_mean(name, tables))
-        file = self.folder.checked(f"{step_folder(model, audit)}/{name}.parquet")
-        return pl.scan_parquet(file, glob=False)  # a label such as 'ALS [2]' is no pattern
+        where = f"{step_folder(model, audit)}/{name}"
+        return sorted(
+            file for file in self.folder.manifest.files if file == f"{where}.parquet" or file.startswith(f"{where}/")
+        )
 
     def _finished(self, model: str, audit: str) -> str:
         audits = self.audits(model)
@@ -112,7 +131,8 @@ class Run:
 
     def _tables(self, model: str, audit: str) -> list[str]:
         folder = f"{step_folder(model, audit)}/"
-        return [Path(file).stem for file in self.folder.manifest.files if file.startswith(folder)]
+        own = (file.removeprefix(folder) for file in self.folder.manifest.files if file.startswith(folder))
+        return list(dict.fromkeys(file.partition("/")[0].removesuffix(".parquet") for file in own))
 
 
 @final
@@ -150,14 +170,40 @@ class Journal:
     def add_step(self, model: str, audit: str, result: Result, seconds: float, device: str = "cpu") -> None:
         """Write the tables of a step, then note it as finished."""
         where = step_folder(model, audit)
-        tables = {f"{where}/{name}.parquet": write for name, write in result.writers.items()}
+        tables = {f"{where}/{name}.parquet": write for name, write in result.writers.items() if name not in result.kept}
         step = StepRecord(model=model, audit=audit, settings=result.settings, seconds=seconds, device=device)
         self._put(tables, steps=(*self.manifest.steps, step))
 
+    def keeping(self, model: str, audit: str, kind: type[Audit], parts: str | None) -> Keeping:
+        """Where a step that is to come keeps the parts of large tables: in the run folder, or at `parts`.
+
+        There, every run has a folder of its own. Parts that a killed run has noted are known, if they are there.
+        """
+        where, plan = f"{step_folder(model, audit)}/", json.dumps([__version__, self.folder.manifest.plan])
+        root = place_of(self.folder.path)
+        if parts is not None:
+            root = within(place_of(parts), hashlib.sha256(plan.encode()).hexdigest()[:16])
+
+        def elsewhere(tables: Iterable[str] = ()) -> dict[str, str]:
+            others = {name: at for name, at in self.folder.manifest.elsewhere.items() if not name.startswith(where)}
+            return others | {name: str(within(root, name)) for name in tables if parts is not None}
+
+        def keep(records: Mapping[str, FileRecord]) -> None:
+            noted = {f"{where}{name}": record for name, record in records.items()}
+            self.folder.put(noted, elsewhere=elsewhere(name.rpartition("/")[0] for name in noted))
+
+        known = [name for name in self.folder.manifest.files if name.startswith(where)]
+        if any(self.folder.manifest.place(self.folder.path.absolute(), name) != within(root, name) for name in known):
+            self.folder.put({}, without=known, elsewhere=elsewhere())
+            known = []
+        kept = {name.removeprefix(where): self.folder.manifest.files[name] for name in known}
+        return Keeping(kind, within(root, where.rstrip("/")), kept, keep)
+
     def add_skip(self, model: str, audit: str, reason: str) -> None:
         """Note that the model cannot be put to this audit."""
-        skip = SkipRecord(model=model, audit=audit, reason=reason)
-        self._put({}, skipped=(*self.manifest.skipped, skip))
+        skip, where = SkipRecord(model=model, audit=audit, reason=reason), step_folder(model, audit)
+        begun = [name for name in self.folder.manifest.files if name.startswith(f"{where}/")]
+        self._put({}, without=begun, skipped=(*self.manifest.skipped, skip))
 
     def complete(self, report: str | None = None) -> None:
         """Write the report and note that nothing is left to do."""

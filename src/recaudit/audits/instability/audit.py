@@ -8,9 +8,10 @@ from typing import Annotated, Any, final
 from pydantic import Field
 
 from recaudit.arrays import IntArray
+from recaudit.audits import spill
 from recaudit.audits.audit import Context, Subject, Verb
 from recaudit.audits.instability.definitions import INSTABILITY
-from recaudit.audits.instability.pairs import PairSolver, PairTotals, user_groupings
+from recaudit.audits.instability.pairs import PairSolver, PairTotals, WritesPairs, user_groupings
 from recaudit.audits.instability.result import InstabilityResult, averages, histogram, people
 from recaudit.audits.instability.solvers import VIEWERS, BlackBoxSolver, DrawnItemsSolver, OwnItemSolver, PairwiseSolver
 from recaudit.audits.logs import audited, rating_facts
@@ -19,6 +20,7 @@ from recaudit.audits.recipe import Distribution, Max, Moved, Others, Recipe
 from recaudit.audits.result import Table
 from recaudit.audits.rules import RuleAudit, rule_facts
 from recaudit.audits.samples import Baseline, Candidates, Effort, draw_facts, resolve_users
+from recaudit.audits.spill import Part, SpilledRows, numbered_parts
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
@@ -119,7 +121,15 @@ class Instability(RuleAudit):
             raise InputError("best_ratings", received="True without pairs", expected=expected, remedy=remedy)
         ratings = rating_facts(model, log, self.edits, editors, rng)
         solver = _solver(self.model_copy(update={"pairs": kept}), model, log, len(viewers), editors, rng)
-        totals = PairTotals.joined(context.engine.map(solver, blocks(viewers, VIEWERS), "instability"))
+        pieces, most = blocks(viewers, VIEWERS), len(viewers) * len(editors)
+        if kept and most > spill.MOST_ROWS:
+            table = SpilledRows.begun(self, "pairs", context.engine)
+            writes = context.engine.map(WritesPairs(solver, table.folder), numbered_parts(pieces, most), "instability")
+            totals = PairTotals.joined(writes, table)
+            table.note()
+        else:
+            totals = PairTotals.joined(context.engine.map(solver, pieces, "instability"))
+        assert not isinstance(totals.pairs, Part)
         looking, rating = log.user_ids.gather(viewers), log.user_ids.gather(editors)
 
         @cache

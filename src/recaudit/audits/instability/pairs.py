@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
@@ -17,7 +17,7 @@ from recaudit.audits.asking import Asked
 from recaudit.audits.reachability.pairs import action_columns
 from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.samples import candidate_items
-from recaudit.audits.spill import Gathering, Rows, parts_of
+from recaudit.audits.spill import Part, PartFolder, Rows, SpilledRows
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
@@ -172,6 +172,23 @@ class PairSolver(ABC):
         )
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class WritesPairs:
+    """The totals of some blocks of viewers, whose rows are written where they are worked out."""
+
+    solver: PairSolver
+    folder: PartFolder
+
+    def __call__(self, piece: tuple[int, Sequence[IntArray]]) -> PairTotals:
+        """Of a numbered part."""
+        self.folder.check()
+        number, viewers = piece
+        totals = PairTotals.joined(map(self.solver, viewers))
+        assert isinstance(totals.pairs, pl.DataFrame)
+        return replace(totals, pairs=self.folder.write(number, totals.pairs))
+
+
 def user_groupings(data: Interactions, by: Sequence[str] | None) -> list[Grouping]:
     """The named groupings, or all that this log offers; only of users, who are all that instability is about."""
     found = groupings(data, by)
@@ -217,7 +234,7 @@ class PersonTotals(NamedTuple):
 class PairTotals:
     """The sums over the pairs of a block of viewers, or of all."""
 
-    pairs: Rows  # a row for each pair, or none where they are not kept
+    pairs: Rows | Part  # a row for each pair, or none where they are not kept
     viewers: PersonTotals
     editors: PersonTotals
     by_group: FloatArray
@@ -228,20 +245,23 @@ class PairTotals:
     """(2,): how many pairs have no value because the system failed, and how many because there is none."""
 
     @classmethod
-    def joined(cls, parts: Iterable[PairTotals]) -> PairTotals:
-        """The totals of all viewers from those of blocks of viewers, in their order."""
-        pairs, viewers, by_group = Gathering(), [], []
+    def joined(cls, parts: Iterable[PairTotals], table: SpilledRows | None = None) -> PairTotals:
+        """The totals of all viewers from those of blocks of viewers, in their order; `table` takes in written rows."""
+        pairs, viewers, by_group = list[pl.DataFrame](), [], []
         editors, bins, absent, start = None, np.zeros(BINS, dtype=np.int64), np.zeros(2, dtype=np.int64), 0
         for part in parts:
-            for rows in parts_of(part.pairs):
-                pairs.add(rows)
+            if isinstance(part.pairs, pl.DataFrame):
+                pairs.append(part.pairs)
+            elif isinstance(part.pairs, Part) and table is not None:
+                table.add(part.pairs)
             viewers.append(part.viewers)
             by_group.append(part.by_group)
             editors = part.editors if editors is None else editors.plus(part.editors, start)
             bins, absent, start = bins + part.bins, absent + part.absent, start + len(part.viewers.largest)
         assert editors is not None
         people = PersonTotals(*(np.concatenate(some, axis=-1) for some in zip(*viewers, strict=True)))
-        return cls(pairs.rows(), people, editors, np.concatenate(by_group, axis=1), bins, absent)
+        rows = pl.concat(pairs, rechunk=False) if table is None else table
+        return cls(rows, people, editors, np.concatenate(by_group, axis=1), bins, absent)
 
     def statuses(self) -> dict[str, int]:
         """How many pairs there are of each status, whether they were kept or not."""

@@ -36,7 +36,7 @@ from recaudit.audits.samples import (
     resolve_items,
     resolve_users,
 )
-from recaudit.audits.spill import MOST_ROWS, Rows, gathered, lazily
+from recaudit.audits.spill import MOST_ROWS, Rows, lazily, worked_out
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Serial
 from recaudit.engines.base import blocks, with_workers
@@ -169,10 +169,10 @@ class Reachability(RuleAudit):
         size, engine = USERS, context.engine
         if context.device != "cpu":
             size, engine = _DEVICE_USERS, with_workers(engine, _DEVICE_THREADS) if engine == Serial() else engine
-        pairs = gathered(engine.map(method, blocks(users, size), "reachability"))
+        pairs = worked_out(self, engine, method, blocks(users, size), len(users) * targets)
         spent = isinstance(method, AskMethod) and not self.best_actions  # its budget: the system is not asked again
         example = None if spent else lambda: worked_example(method, pairs)
-        return ReachabilityResult.of(self, log, users, pairs, rng=rng, facts=facts, example=example)
+        return ReachabilityResult.of(self, log, users, pairs, rng=rng, facts=facts, example=example, engine=engine)
 
     def method(self, model: FittedModel, log: Interactions, rng: int, device: str = "cpu") -> Method:
         """What answers: it follows from the response that the model says it has, and refuses what it does not know."""

@@ -13,8 +13,10 @@ from scipy import stats
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
 from recaudit.audits.result import Result, Table
-from recaudit.audits.spill import Rows, lazily, parts_of
+from recaudit.audits.spill import Rows, SpilledRows, lazily, read_part
 from recaudit.data.interactions import Interactions
+from recaudit.engines import Engine, Serial
+from recaudit.folders.places import Place
 from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.metrics.intervals import Ratio, mean, standing
 from recaudit.metrics.tables import item_table, user_table
@@ -55,9 +57,10 @@ class ReachabilityResult(Result):
         rng: int,
         facts: Mapping[str, Any] | None = None,
         example: Table | None = None,
+        engine: Engine | None = None,
     ) -> Self:
-        """From the rows of these users (positions in the log)."""
-        aggregates = cache(partial(aggregate_pairs, audit, log, users, pairs, rng))
+        """From the rows of these users (positions in the log); the engine averages those that are in files."""
+        aggregates = cache(partial(aggregate_pairs, audit, log, users, pairs, rng, engine or Serial()))
         tables: dict[str, Table] = {"pairs": pairs}
         for name in ("summary", "groups", "terms", "people", "users", "items"):
             tables[name] = partial(lambda name: aggregates()[name], name)
@@ -180,7 +183,9 @@ def bound_widths(pairs: Rows) -> FloatArray:
     return apart.to_series().to_numpy()
 
 
-def aggregate_pairs(audit: Reachability, log: Interactions, users: IntArray, pairs: Rows, rng: int) -> dict[str, Any]:
+def aggregate_pairs(
+    audit: Reachability, log: Interactions, users: IntArray, pairs: Rows, rng: int, engine: Engine
+) -> dict[str, Any]:
     """The tables that all audits have, "users" and "items" of these pairs; `users` are positions.
 
     Pairs without an answer are left out. What stands on a bounded pair is bounded: not above the truth, with an
@@ -188,12 +193,11 @@ def aggregate_pairs(audit: Reachability, log: Interactions, users: IntArray, pai
     """
     sliced = groupings(log, audit.by)
     of_items = [grouping for grouping in sliced if grouping.over == "items"]
-    found = _Totals.joined(
-        total
-        for part in parts_of(pairs)  # it has all pairs of its users, and the parts are in the order of users
-        for some in _few_people(log, users if part is pairs else _people(log, part), part)
-        for total in run_on_cores(lambda own: _Totals.of(audit, log, *own, of_items), some)
-    )
+    if isinstance(pairs, SpilledRows):
+        # A part has all pairs of its users, and the parts are in the order of users.
+        found = _Totals.joined(engine.map(partial(_part_totals, audit, log, of_items), pairs.places, "averages"))
+    else:
+        found = _totals(audit, log, users, pairs, of_items)
     own, statuses = found.own, found.statuses
     ratios = _averages(own, statuses, np.ones(len(users)))
     sums = iter(found.of_groups)
@@ -213,6 +217,23 @@ def aggregate_pairs(audit: Reachability, log: Interactions, users: IntArray, pai
     return audit.aggregated(ratios, log, rng, users) | {"users": people, "items": found.items(log)}
 
 
+def _part_totals(audit: Reachability, log: Interactions, slices: list[Grouping], place: Place) -> _Totals:
+    """Of the pairs in one file."""
+    pairs = read_part(place)
+    return _totals(audit, log, log.users_at(pairs["user"].rle().struct.field("value")), pairs, slices)
+
+
+def _totals(
+    audit: Reachability, log: Interactions, users: IntArray, pairs: pl.DataFrame, slices: list[Grouping]
+) -> _Totals:
+    """Of these pairs of these users (positions), a few users at a time, on all cores."""
+    return _Totals.joined(
+        total
+        for some in _few_people(log, users, pairs)
+        for total in run_on_cores(lambda own: _Totals.of(audit, log, *own, slices), some)
+    )
+
+
 def _few_people(
     log: Interactions, users: IntArray, pairs: pl.DataFrame
 ) -> Iterator[list[tuple[IntArray, pl.DataFrame]]]:
@@ -230,11 +251,6 @@ def _few_people(
     starts = range(0, len(users), step)
     for some in (starts[at : at + _TOGETHER] for at in range(0, len(starts), _TOGETHER)):
         yield [(users[start : start + step], own(start)) for start in some]
-
-
-def _people(log: Interactions, pairs: pl.DataFrame) -> IntArray:
-    """The positions of those whom these pairs are of, in their order."""
-    return log.users_at(pairs["user"].rle().struct.field("value"))
 
 
 _OfGroups = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
@@ -275,12 +291,14 @@ class _Totals:
 
     @classmethod
     def joined(cls, parts: Iterable[_Totals]) -> _Totals:
-        """Of all users from those of parts, in their order."""
-        each: list[_Totals] = []
-        of_items, best, nothing = np.zeros(()), np.zeros(()), np.zeros(0)
-        for part in parts:  # of items as it goes: each part has all of them
+        """Of all users from those of parts, in their order; of items one sum is held, whatever the number of parts."""
+        own, statuses, of_groups = list[dict[str, FloatArray]](), list[StatusArray](), list[list[_OfGroups]]()
+        of_items, best = np.zeros(1), np.zeros(1)
+        for part in parts:
+            own.append(part.own)
+            statuses.append(part.statuses)
+            of_groups.append(part.of_groups)
             of_items, best = of_items + part.of_items, np.maximum(best, part.best)
-            each.append(replace(part, of_items=nothing, best=nothing))
         joined: list[_OfGroups] = [
             (
                 np.concatenate([one[0] for one in some]),
@@ -288,15 +306,10 @@ class _Totals:
                 np.concatenate([one[2] for one in some]),
                 np.sum([one[3] for one in some], axis=0),
             )
-            for some in zip(*(part.of_groups for part in each), strict=True)
+            for some in zip(*of_groups, strict=True)
         ]
-        return cls(
-            {name: np.concatenate([part.own[name] for part in each]) for name in each[0].own},
-            np.concatenate([part.statuses for part in each]),
-            joined,
-            of_items,
-            best,
-        )
+        people = {name: np.concatenate([some[name] for some in own]) for name in own[0]}
+        return cls(people, np.concatenate(statuses), joined, of_items, best)
 
     def items(self, log: Interactions) -> pl.DataFrame:
         """One row an item: its chance of being shown, without and with the user's help."""
