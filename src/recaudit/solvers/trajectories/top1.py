@@ -73,23 +73,25 @@ def _solve_cells(
     cells: list[RatingCell], problem: RollOutProblem, beta: float, tol: float, rows: IntArray, best: BestRollOuts
 ) -> FloatArray:
     """(rows,): no target of these rows exceeds this in any cell."""
-    bounds, home = np.empty((len(cells), len(rows)), dtype=np.float32), np.zeros(len(rows), dtype=np.int64)
-    for place, cell in enumerate(cells):
-        before = best.lower[rows]
-        seen = CellObjective(cell, problem, beta).look(rows, best)
-        home[best.lower[rows] > before] = place
-        rounded_up = np.nextafter(seen.astype(np.float32), np.float32(np.inf))
-        bounds[place] = np.where(np.isneginf(seen), -np.inf, rounded_up)
     if not len(cells):
         return np.full(len(rows), -np.inf)
-    # What each target can reach in the cell where it did best so far settles most of the other cells.
+    bounds = np.empty((len(cells), len(rows)), dtype=np.float32)
+    home, most, stand_ins = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), -np.inf), []
+    for place, cell in enumerate(cells):
+        seen, reached, groups = CellObjective(cell, problem, beta).survey(rows)
+        stand_ins.append(groups)
+        better = reached > most
+        home[better], most[better] = place, reached[better]
+        rounded_up = np.nextafter(seen.astype(np.float32), np.float32(np.inf))
+        bounds[place] = np.where(np.isneginf(seen), -np.inf, rounded_up)
+    # What each target can reach in the cell where it seems to do best settles most of the other cells.
     exact = np.full(len(rows), -np.inf)
     for first in (True, False):
         for place, cell in enumerate(cells):
             wanted = bounds[place] > best.lower[rows] + tol
             own = np.flatnonzero(wanted & (home == place) if first else wanted)
             if len(own):
-                found = CellObjective(cell, problem, beta).solve(rows[own], best, tol, screen=not first)
+                found = CellObjective(cell, problem, beta).solve(rows[own], stand_ins[place], best, tol)
                 exact[own] = np.maximum(exact[own], found)
                 bounds[place, own] = -np.inf
     # What was not solved further is not above what was reached, or within the tolerance of it.
