@@ -7,16 +7,21 @@ hold something, and where (see `screening`); these alone are solved (see `climbi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import final
 
 import numpy as np
 
 from recaudit.arrays import FloatArray, IntArray
+from recaudit.models.rollouts import Basis
 from recaudit.solvers.trajectories.climbing import climb, log_sum_exp
 from recaudit.solvers.trajectories.polytope import RatingCell
 from recaudit.solvers.trajectories.problem import BestRollOuts, RollOutProblem, without
-from recaudit.solvers.trajectories.screening import Groups, Tangent, group_items, survey
+from recaudit.solvers.trajectories.screening import Groups, Tangent, group_items, log_sums, survey
 
+# Vertices at which the stand-in is compared with the items.
+_COMPARED = 4
 # Steps of a target with the stand-in, how close they come to its best, and steps with all items.
 _STEPS, _CLOSE, _ALL_STEPS = 8, 1e-3, 100
 _UNIT = float(np.finfo(np.float64).eps)
@@ -33,23 +38,35 @@ class CellObjective:
         centre = weights.mean(axis=0)
         self._beta, self._centre, self._matrix, self._constant = beta, centre, basis.matrix, basis.constant
         allowed = without(problem.candidates, cell.state.items)
-        # What all scores share moves no probability: it goes before it can round.
-        moved = centre @ basis.columns
-        leader = int(np.where(allowed, beta * basis.level + moved, -np.inf).argmax())
-        level = beta * (basis.level - basis.level[leader])
-        level[~allowed] = 0.0
+        scores = np.where(allowed, beta * basis.level + centre @ basis.columns, -np.inf)
+        self._leader = int(scores.argmax())
+        level = np.where(allowed, beta * (basis.level - basis.level[self._leader]), 0.0)
         reach = beta * (np.abs(ratings) @ np.abs(basis.matrix.T) + np.abs(basis.constant)).max(axis=0)
         size = np.abs(level).max() + reach @ np.maximum(basis.columns.max(axis=1), -basis.columns.min(axis=1))
         # Sums of K + 1 products, thrice: of the weights, of the scores, of the tangents; and of all the items.
         self.rounding = _UNIT * ((6 * len(reach) + 32) * size + len(level) + 64)
-        level += moved
-        level[~allowed] = -np.inf
-        self.columns, self.level = np.ascontiguousarray(basis.columns), level
         self.vertices = weights - centre
+        self._hold(basis)
+
+    def _hold(self, basis: Basis) -> None:
+        self.columns = np.ascontiguousarray(basis.columns)
+        # What all scores share moves no probability: it goes before it can round.
+        self.level = self._beta * (basis.level - basis.level[self._leader]) + self._centre @ basis.columns
+        self.level[~without(self.problem.candidates, self.cell.state.items)] = -np.inf
+
+    @contextmanager
+    def at_hand(self) -> Iterator[CellObjective]:
+        """The objective, whose long arrays are computed again where they were let go, and are let go at the end: a user
+        has thousands of cells."""
+        if not len(self.level):
+            self._hold(self.cell.state.basis())
+        yield self
+        self.columns, self.level = self.columns[:, :0].copy(), self.level[:0].copy()
 
     def survey(self, rows: IntArray) -> tuple[FloatArray, FloatArray, Groups]:
         """(rows,) twice, and what stands in for the items: no target of these rows exceeds the first in the cell, -inf
-        for those rated on the way; and they reach about the second."""
+        for those rated on the way; and they reach about the second at the best vertex, if the stand-in is nowhere
+        farther below the items than at the vertices where the two are compared."""
         K = len(self.columns)
         weights, gradient, hessian = np.empty(len(self.level)), np.empty(K), np.empty((K, K))
         value = log_sum_exp(self.level, self.columns, np.zeros(K), weights, gradient, hessian)
@@ -57,7 +74,9 @@ class CellObjective:
         groups = group_items(weights, self.columns, centre, self.vertices)
         own = self.level[targets], np.take(self.columns, targets, axis=1)
         bounds, reached = survey(groups, self.vertices, centre, *own)
-        return bounds + self.rounding, reached, groups
+        some = self.vertices[:: max(1, len(self.vertices) // _COMPARED)]
+        below = log_sums(self.level, self.columns, some) - log_sums(*groups, some)
+        return bounds + self.rounding, reached - below.max(), groups
 
     def solve(self, rows: IntArray, groups: Groups, best: BestRollOuts, tol: float) -> FloatArray:
         """(rows,): these targets do not exceed this in the cell, within `tol` of the best value of each anywhere. Those

@@ -101,7 +101,7 @@ def survey(
 ) -> tuple[FloatArray, FloatArray]:
     """(rows,) twice, of targets with `own_level` (rows,) and `own_columns` (K, rows): what they do not exceed in the
     hull of `vertices`, by the tangent at its centre; and about what they reach at the best vertex, by the stand-in."""
-    half, at_ends = len(vertices) // 2, _log_sums(*groups, vertices)
+    half, at_ends = len(vertices) // 2, log_sums(*groups, vertices)
     base, rise = vertices[:half], vertices[half] - vertices[0]
     tangent = base @ centre.gradient, rise @ centre.gradient, centre.value
     return _survey(base, rise, *tangent, at_ends[:half], at_ends[half:], own_level, own_columns)
@@ -150,7 +150,7 @@ def _survey(
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz", "nnan"}, error_model="numpy")
-def _log_sums(level: FloatArray, columns: FloatArray, points: FloatArray) -> FloatArray:
+def log_sums(level: FloatArray, columns: FloatArray, points: FloatArray) -> FloatArray:
     """(points,): the log-sum-exp at `points` (points, K)."""
     found, scores = np.empty(len(points)), np.empty(len(level))
     for p in range(len(points)):
