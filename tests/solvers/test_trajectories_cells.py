@@ -9,9 +9,9 @@ from scipy.special import logsumexp
 from recaudit.arrays import FloatArray
 from recaudit.models.rollouts import RollOut
 from recaudit.solvers.trajectories.cells import CellObjective
+from recaudit.solvers.trajectories.climbing import climb, log_sum_exp
 from recaudit.solvers.trajectories.polytope import SINGLE_POINT, Polytope, RatingCell, enumerate_cells, with_interval
 from recaudit.solvers.trajectories.problem import BestRollOuts, RollOutProblem
-from recaudit.solvers.trajectories.screening import group_items, rule_out
 
 BETA = 1.5
 
@@ -51,14 +51,13 @@ def whole_box(asked: RollOutProblem) -> RatingCell:
 def test_groups_are_nowhere_above_the_items(seed: int) -> None:
     asked = problem(seed)
     cell = CellObjective(whole_box(asked), asked, BETA)
-    level, columns = cell.level.numpy(), cell.columns.numpy()
-    known = cell.evaluate(np.zeros((1, 3)), hessian=True)
-    groups = group_items(level, columns, known.gradient[0], known.hessian[0], cell.vertices)
+    level, columns = cell.level, cell.columns
+    groups = cell.survey(np.arange(4))[2]
     assert 20 < len(groups.level) <= 512
     draw = np.random.default_rng(seed)
     points = draw.dirichlet(np.full(len(cell.vertices), 0.3), 200) @ cell.vertices
     exact = logsumexp(level + points @ columns, axis=1)
-    stand_in = logsumexp(groups.level + points @ groups.slopes.T, axis=1)
+    stand_in = logsumexp(groups.level + points @ groups.columns, axis=1)
     assert (stand_in <= exact + 1e-12).all()
     assert np.median(exact - stand_in) < 0.1
 
@@ -68,18 +67,41 @@ def test_what_is_ruled_out_is_not_there(seed: int) -> None:
     asked = problem(seed)
     cell = CellObjective(whole_box(asked), asked, BETA)
     rows, best = np.arange(3, len(asked.targets)), BestRollOuts(asked)
-    exact = cell.solve(rows, best, 1e-8, screen=False)
+    groups = cell.survey(rows)[2]
+    exact = cell.solve(rows, groups, best, 1e-8)
     targets = asked.targets[rows]
-    level, columns = cell.level.numpy(), cell.columns.numpy()
-    known = cell.evaluate(np.zeros((1, 3)), hessian=True)
-    groups = group_items(level, columns, known.gradient[0], known.hessian[0], cell.vertices)
-    own = level[targets], np.ascontiguousarray(columns[:, targets].T)
+    own = cell.level[targets], np.ascontiguousarray(cell.columns[:, targets].T)
     for slack in (-1.0, 0.0, 0.3):
         needed = best.lower[rows] + slack
-        bounds = rule_out(*groups, cell.vertices, *own, needed)
+        bounds, promised, points = climb(*groups, cell.vertices, *own, needed, np.empty((0, 3)), 1e-3, 8)
         assert (bounds >= exact - 1e-6).all()
         if slack > 0:
             assert (bounds <= needed).mean() > 0.8
+        if slack < 0:
+            # Nothing is ruled out: the stand-in's best points are found.
+            reached = own[0] + (own[1] * points).sum(axis=1)
+            reached -= logsumexp(groups.level + points @ groups.columns, axis=1)
+            np.testing.assert_allclose(promised, reached, atol=1e-12)
+            assert (bounds - promised <= 1e-3).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_survey_is_the_tangent_at_the_centre_and_the_best_vertex(seed: int) -> None:
+    asked = problem(seed, items=1300)
+    cell = CellObjective(whole_box(asked), asked, BETA)
+    rows = np.arange(len(asked.targets))
+    bounds, reached, groups = cell.survey(rows)
+    level, columns = cell.level, cell.columns
+    own = level[asked.targets] + cell.vertices @ columns[:, asked.targets]  # (vertices, rows)
+    tangent = logsumexp(level) + cell.vertices @ (columns @ np.exp(level - logsumexp(level)))
+    np.testing.assert_allclose(bounds, (own - tangent[:, None]).max(axis=0), atol=1e-9)
+    stand_in = logsumexp(groups.level + cell.vertices @ groups.columns, axis=1)
+    left = np.isfinite(bounds)
+    away = (own - stand_in[:, None]).max(axis=0)[left] - reached[left]
+    np.testing.assert_allclose(away, away[0], atol=1e-9)
+    gaps = logsumexp(level + cell.vertices @ columns, axis=1) - stand_in
+    assert gaps.min() - 1e-9 <= away[0] <= gaps.max() + 1e-9
+    assert np.isneginf(bounds[np.isin(asked.targets, cell.cell.state.items)]).all()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -92,8 +114,8 @@ def test_values_are_reached_and_bounds_hold(seed: int) -> None:
     for cell in cells[:10]:
         objective, best = CellObjective(cell, asked, BETA), BestRollOuts(asked)
         rows = np.flatnonzero(~np.isin(asked.targets, cell.state.items))
-        looked = objective.look(rows, best)
-        upper = objective.solve(rows, best, 1e-6, screen=False)
+        looked, _, groups = objective.survey(rows)
+        upper = objective.solve(rows, groups, best, 1e-6)
         slope, intercept = cell.state.affine()
         left = np.setdiff1d(np.arange(60), cell.state.items)
         tried = draw.dirichlet(np.full(len(cell.ratings.vertices), 0.3), 300) @ cell.ratings.vertices
@@ -105,3 +127,36 @@ def test_values_are_reached_and_bounds_hold(seed: int) -> None:
             reached = logits[asked.targets[row]] - logsumexp(logits[left])
             assert reached == pytest.approx(best.value[row], abs=1e-9)
         assert (upper - best.value[rows] <= 1e-6).all()
+
+
+@pytest.mark.parametrize("items", [1, 7, 256, 1000])
+@pytest.mark.parametrize("K", [1, 2, 5])
+def test_the_log_sum_exp_and_its_derivatives(items: int, K: int) -> None:
+    """Beside its definition, with scores that are far apart and some that are none."""
+    draw = np.random.default_rng(items + K)
+    level, columns, point = 300 * draw.normal(size=items), draw.normal(size=(K, items)), draw.normal(size=K)
+    level[1:][draw.random(items - 1) < 0.2] = -np.inf
+    weights, gradient, hessian = np.empty(items), np.empty(K), np.empty((K, K))
+    value = log_sum_exp(level, columns, point, weights, gradient, hessian)
+    scores = level + point @ columns
+    likely = np.exp(scores - logsumexp(scores))
+    assert value == pytest.approx(logsumexp(scores), rel=1e-13)
+    np.testing.assert_allclose(weights / weights.sum(), likely, atol=1e-14)
+    np.testing.assert_allclose(gradient, columns @ likely, atol=1e-13)
+    np.testing.assert_allclose(hessian, (columns * likely) @ columns.T - np.outer(gradient, gradient), atol=1e-12)
+
+
+def test_a_climb_goes_far_from_where_it_starts() -> None:
+    """Scores so large that full Newton steps overshoot: still solved, from any corner."""
+    asked = problem(5, items=200)
+    cell = CellObjective(whole_box(asked), asked, 40.0)
+    targets = asked.targets[3:]
+    own = cell.level[targets], np.ascontiguousarray(cell.columns[:, targets].T)
+    needed, answers = np.full(len(targets), -np.inf), []
+    for corner in (0, 3, 7):
+        starts = np.repeat(cell.vertices[corner : corner + 1], len(targets), axis=0)
+        bounds, values, _ = climb(cell.level, cell.columns, cell.vertices, *own, needed, starts, 1e-7, 100)
+        assert (bounds - values <= 1e-7).all()
+        answers.append(values)
+    np.testing.assert_allclose(answers[0], answers[1], atol=2e-7)
+    np.testing.assert_allclose(answers[0], answers[2], atol=2e-7)

@@ -1,4 +1,4 @@
-"""Which targets a cell holds nothing for, from a short stand-in for the catalogue.
+"""What a cell may hold for each target, from a short stand-in for the catalogue.
 
 Candidates whose scores move alike on the cell are put together. With w_j = exp(score at the centre), W their sum in a
 group and m the weighted mean of their slopes, Jensen's inequality says
@@ -16,177 +16,153 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from recaudit.arithmetic import aligned
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.solvers.trajectories.descent import minimize_over_hull
+from recaudit.solvers.softmax.moments import exponential
 
 # Groups at most; more are closer to the items, and take longer.
 _GROUPS = 512
 # A group is not narrower than this, in units of the score, and reaches to this many standard deviations.
 _NARROWEST, _REACH = 0.2, 2.0
 _WIDER = 1.15
-# Tangents kept for the targets to come, and steps for one target.
-_KEPT, _STEPS = 48, 3
-_RIDGE = 1e-9
+# Targets that are looked at together: they stay in the fastest cache.
+_ROWS = 512
+_LOWEST = -600.0
 
 
 class Groups(NamedTuple):
     """A stand-in for the candidates."""
 
     level: FloatArray  # (groups,)
-    slopes: FloatArray  # (groups, K)
+    columns: FloatArray  # (K, groups)
 
 
-def group_items(
-    level: FloatArray, columns: FloatArray, gradient: FloatArray, hessian: FloatArray, vertices: FloatArray
-) -> Groups:
-    """The items of a cell in groups: `level` (items,), -inf for none, and `columns` (K, items) of their scores, the
-    `gradient` (K,) and the `hessian` (K, K) of their log-sum-exp at 0, and the cell's `vertices` (vertices, K).
+class Tangent(NamedTuple):
+    """The log-sum-exp of the candidates at the centre of a cell, 0."""
+
+    value: float
+    gradient: FloatArray  # (K,)
+    hessian: FloatArray  # (K, K)
+
+
+def group_items(weights: FloatArray, columns: FloatArray, centre: Tangent, vertices: FloatArray) -> Groups:
+    """The items of a cell in groups: their `weights` (items,) in the log-sum-exp at 0, of the largest, and `columns`
+    (K, items) of their scores, and the cell's `vertices` (vertices, K).
 
     Groups are cut along the principal axes of what moves scores apart: slopes times the cell's extent.
     """
     spread, turn = np.linalg.eigh(vertices.T @ vertices / len(vertices))
     extent = (turn * np.sqrt(np.maximum(spread, 0.0))) @ turn.T
-    variance, axes = np.linalg.eigh(extent @ hessian @ extent)
-    deviation, onto = np.sqrt(np.maximum(variance, 0.0)), np.ascontiguousarray(axes.T @ extent)
+    variance, axes = np.linalg.eigh(extent @ centre.hessian @ extent)
+    deviation, onto = np.sqrt(np.maximum(variance, 0.0)), axes.T @ extent
     width = _NARROWEST
     while True:
         counts = np.maximum(1, np.ceil(2 * _REACH * deviation / width))
         if counts.prod() <= _GROUPS:
             break
         width *= _WIDER
-    total, sums = _gather(level, columns, onto / width, onto @ gradient / width, counts.astype(np.int64))
+    places = (aligned(onto / width) @ aligned(columns)).numpy()
+    first = onto @ centre.gradient / width - counts / 2
+    total, sums = _gather(weights, columns, places, first, counts.astype(np.int64))
     used = total > 0
-    return Groups(np.log(total[used]) + level.max(), sums[used] / total[used, None])
+    level = np.log(total[used]) + centre.value - np.log(total.sum())
+    return Groups(level, np.ascontiguousarray(sums[:, used] / total[used]))
 
 
 @njit(nogil=True, cache=True)
 def _gather(
-    level: FloatArray, columns: FloatArray, onto: FloatArray, middle: FloatArray, counts: IntArray
+    weights: FloatArray, columns: FloatArray, places: FloatArray, first: FloatArray, counts: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """(groups,) and (groups, K): the weights of the items of each group, and what they and the columns sum to. An item
-    is where `onto` (K, K) puts its slopes, in units of a group, beside the `middle` (K,) of `counts` (K,) of them."""
+    """(groups,) and (K, groups): the weights of the items of each group, and what they and the columns sum to. Along
+    axis k an item is at `places` (K, items), in units of a group, and `counts` (K,) groups begin at `first` (K,)."""
     K, items = columns.shape
     groups = 1
     for n in counts:
         groups *= n
-    total, sums, slopes = np.zeros(groups), np.zeros((groups, K)), np.empty(K)
-    peak = level.max()
+    member, along = np.zeros(items, np.int64), np.empty(items, np.int64)
+    for k in range(K):
+        place, begins, last = places[k], first[k], counts[k] - 1
+        for j in range(items):
+            along[j] = min(max(int(np.floor(place[j] - begins)), 0), last)
+        for j in range(items):
+            member[j] = member[j] * counts[k] + along[j]
+    total, sums = np.zeros(groups), np.zeros((K, groups))
     for j in range(items):
-        weight = np.exp(level[j] - peak)
-        if weight == 0:
-            continue
-        for k in range(K):
-            slopes[k] = columns[k, j]
-        group = 0
-        for k in range(K):
-            place = counts[k] / 2 - middle[k]
-            for m in range(K):
-                place += onto[k, m] * slopes[m]
-            group = group * counts[k] + min(max(int(np.floor(place)), 0), counts[k] - 1)
-        total[group] += weight
-        for k in range(K):
-            sums[group, k] += weight * slopes[k]
+        total[member[j]] += weights[j]
+    for k in range(K):
+        column, own = columns[k], sums[k]
+        for j in range(items):
+            own[member[j]] += weights[j] * column[j]
     return total, sums
 
 
-@njit(nogil=True, cache=True)
-def rule_out(
-    level: FloatArray,
-    slopes: FloatArray,
-    vertices: FloatArray,
+def survey(
+    groups: Groups, vertices: FloatArray, centre: Tangent, own_level: FloatArray, own_columns: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """(rows,) twice, of targets with `own_level` (rows,) and `own_columns` (K, rows): what they do not exceed in the
+    hull of `vertices`, by the tangent at its centre; and about what they reach at the best vertex, by the stand-in."""
+    half, at_ends = len(vertices) // 2, log_sums(*groups, vertices)
+    base, rise = vertices[:half], vertices[half] - vertices[0]
+    tangent = base @ centre.gradient, rise @ centre.gradient, centre.value
+    return _survey(base, rise, *tangent, at_ends[:half], at_ends[half:], own_level, own_columns)
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def _survey(
+    base: FloatArray,
+    rise: FloatArray,
+    ahead: FloatArray,
+    risen: float,
+    value: float,
+    at_base: FloatArray,
+    at_top: FloatArray,
     own_level: FloatArray,
-    own_slopes: FloatArray,
-    needed: FloatArray,
-) -> FloatArray:
-    """(rows,): what targets with `own_level` (rows,) and `own_slopes` (rows, K) do not exceed in the hull of `vertices`
-    (vertices, K), whose second half is the first moved by one vector; no effort is made below what is `needed` (rows,),
-    or where a value of the stand-in exceeds that. `level` (groups,) and `slopes` (groups, K) are the stand-in."""
-    half, K = len(vertices) // 2, vertices.shape[1]
-    points, gradients, hessians = np.zeros((_KEPT, K)), np.empty((_KEPT, K)), np.empty((_KEPT, K, K))
-    # Of the tangents: at the vertices of the base, from one half to the other, and the constant.
-    ahead, risen, constants = np.empty((_KEPT, half)), np.empty(_KEPT), np.empty(_KEPT)
-    rise = vertices[half] - vertices[0]
-    along, damping = np.empty(half), np.full(1, _RIDGE)
-    bounds = np.empty(len(own_level))
-    kept, newest = 0, -1
-    for row in range(len(own_level)):
-        b = own_slopes[row]
-        risen_b = _dot(b, rise)
-        for v in range(half):
-            along[v] = _dot(b, vertices[v])
-        bound, best = np.inf, -1
-        for back in range(kept):
-            p = (newest - back) % _KEPT
-            here = _bound(along, risen_b, ahead[p], risen[p], constants[p]) + own_level[row]
-            if here < bound:
-                bound, best = here, p
-            if bound <= needed[row]:
-                break
-        step = 0
-        while bound > needed[row] and step < _STEPS:
-            tried = np.zeros(K)
-            if best >= 0:
-                start, residual = points[best : best + 1].copy(), gradients[best : best + 1] - b
-                tried = minimize_over_hull(hessians[best : best + 1].copy(), residual, start, damping, vertices)[0]
-            newest, kept = (newest + 1) % _KEPT, min(kept + 1, _KEPT)
-            points[newest] = tried
-            value = _evaluate(level, slopes, tried, gradients[newest], hessians[newest])
-            constants[newest] = value - _dot(gradients[newest], tried)
-            risen[newest] = _dot(gradients[newest], rise)
-            for v in range(half):
-                ahead[newest, v] = _dot(gradients[newest], vertices[v])
-            here = _bound(along, risen_b, ahead[newest], risen[newest], constants[newest]) + own_level[row]
-            bound, best = min(bound, here), newest
-            if own_level[row] + _dot(b, tried) - value > needed[row]:
-                break
-            step += 1
-        bounds[row] = bound
-    return bounds
-
-
-@njit(nogil=True, cache=True)
-def _dot(a: FloatArray, b: FloatArray) -> float:
-    total = 0.0
-    for k in range(len(a)):
-        total += a[k] * b[k]
-    return total
-
-
-@njit(nogil=True, cache=True)
-def _bound(along: FloatArray, rise: float, ahead: FloatArray, risen: float, constant: float) -> float:
-    most = -np.inf
-    for v in range(len(along)):
-        most = max(most, along[v] - ahead[v])
-    return most + max(rise - risen, 0.0) - constant
-
-
-@njit(nogil=True, cache=True)
-def _evaluate(
-    level: FloatArray, slopes: FloatArray, point: FloatArray, gradient: FloatArray, hessian: FloatArray
-) -> float:
-    """The log-sum-exp at a point (K,); its derivatives go into `gradient` (K,) and `hessian` (K, K)."""
-    groups, K = slopes.shape
-    scores, peak = np.empty(groups), -np.inf
-    for j in range(groups):
-        score = level[j]
+    own_columns: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    K, rows = own_columns.shape
+    bounds, reached = np.empty(rows), np.empty(rows)
+    for start in range(0, rows, _ROWS):
+        columns, level = own_columns[:, start : start + _ROWS], own_level[start : start + _ROWS]
+        n = len(level)
+        risen_b, along = np.zeros(n), np.empty(n)
+        most, low, high = np.full(n, -np.inf), np.full(n, -np.inf), np.full(n, -np.inf)
         for k in range(K):
-            score += slopes[j, k] * point[k]
-        scores[j] = score
-        peak = max(peak, score)
-    total = 0.0
-    gradient[:], hessian[:] = 0.0, 0.0
-    for j in range(groups):
-        weight = np.exp(scores[j] - peak)
-        total += weight
-        for k in range(K):
-            part = weight * slopes[j, k]
-            gradient[k] += part
-            for m in range(k + 1):
-                hessian[k, m] += part * slopes[j, m]
-    for k in range(K):
-        gradient[k] /= total
-    for k in range(K):
-        for m in range(k + 1):
-            hessian[k, m] = hessian[k, m] / total - gradient[k] * gradient[m]
-            hessian[m, k] = hessian[k, m]
-    return float(np.log(total) + peak)
+            column, by = columns[k], rise[k]
+            for r in range(n):
+                risen_b[r] += by * column[r]
+        for v in range(len(base)):
+            away, less, lesser = ahead[v], at_base[v], at_top[v]
+            along[:] = 0.0
+            for k in range(0, K - 1, 2):
+                one, two, by_one, by_two = columns[k], columns[k + 1], base[v, k], base[v, k + 1]
+                for r in range(n):
+                    along[r] += by_one * one[r] + by_two * two[r]
+            last, by = columns[K - 1], base[v, K - 1] if K % 2 else 0.0
+            for r in range(n):
+                here = along[r] + by * last[r]
+                most[r] = max(most[r], here - away)
+                low[r] = max(low[r], here - less)
+                high[r] = max(high[r], here - lesser)
+        for r in range(n):
+            bounds[start + r] = level[r] + most[r] + max(risen_b[r] - risen, 0.0) - value
+            reached[start + r] = level[r] + max(low[r], high[r] + risen_b[r])
+    return bounds, reached
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz", "nnan"}, error_model="numpy")
+def log_sums(level: FloatArray, columns: FloatArray, points: FloatArray) -> FloatArray:
+    """(points,): the log-sum-exp at `points` (points, K)."""
+    found, scores = np.empty(len(points)), np.empty(len(level))
+    for p in range(len(points)):
+        scores[:] = level
+        for k in range(len(columns)):
+            column, by = columns[k], points[p, k]
+            for j in range(len(scores)):
+                scores[j] += by * column[j]
+        peak, total = -np.inf, 0.0
+        for j in range(len(scores)):
+            peak = max(peak, scores[j])
+        for j in range(len(scores)):
+            total += exponential(max(scores[j] - peak, _LOWEST))
+        found[p] = np.log(total) + peak
+    return found

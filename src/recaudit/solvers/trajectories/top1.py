@@ -1,11 +1,12 @@
 """Targets after k ratings of what a top-1 recommender shows, exactly.
 
 Ratings from an interval, cell by cell (see `polytope`). Softmax: on one cell the log-probability is concave (see
-`cells`). All cells are first looked at from a few points, for all targets at once, which gives a value and an upper
-bound for each pair of a cell and a target. Then each target is solved in the cell where it did best, and elsewhere only
-where the bound is above the best value found anywhere (see `screening`). Where there are too many cells, what is found
-by trying some ratings is bounded by what no continuation of the first steps exceeds (see `relaxation`). Epsilon-greedy:
-the target is on top at the end on the cells of one step more whose last item it is.
+`cells`). All cells are first surveyed for all targets at once, which gives an upper bound for each pair of a cell and a
+target, and about what the target reaches there, by a stand-in for the catalogue (see `screening`). Then each target is
+solved in the cell where it seems to do best, and elsewhere only where the stand-in leaves room above the best value
+found anywhere (see `climbing`). Where there are too many cells, what is found by trying some ratings is bounded by what
+no continuation of the first steps exceeds (see `relaxation`). Epsilon-greedy: the target is on top at the end on the
+cells of one step more whose last item it is.
 
 Stars: the tree is finite, and every sequence is rolled out, those that lead to the same items together.
 """
@@ -73,23 +74,32 @@ def _solve_cells(
     cells: list[RatingCell], problem: RollOutProblem, beta: float, tol: float, rows: IntArray, best: BestRollOuts
 ) -> FloatArray:
     """(rows,): no target of these rows exceeds this in any cell."""
-    bounds, home = np.empty((len(cells), len(rows)), dtype=np.float32), np.zeros(len(rows), dtype=np.int64)
-    for place, cell in enumerate(cells):
-        before = best.lower[rows]
-        seen = CellObjective(cell, problem, beta).look(rows, best)
-        home[best.lower[rows] > before] = place
-        rounded_up = np.nextafter(seen.astype(np.float32), np.float32(np.inf))
-        bounds[place] = np.where(np.isneginf(seen), -np.inf, rounded_up)
     if not len(cells):
         return np.full(len(rows), -np.inf)
-    # What each target can reach in the cell where it did best so far settles most of the other cells.
+    bounds = np.empty((len(cells), len(rows)), dtype=np.float32)
+    home, most, stand_ins = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), -np.inf), []
+    objectives, typical = [], np.empty(len(cells))
+    for place, cell in enumerate(cells):
+        with CellObjective(cell, problem, beta).at_hand() as objective:
+            seen, reached, groups = objective.survey(rows)
+        objectives.append(objective)
+        stand_ins.append(groups)
+        typical[place] = np.median(reached)
+        better = reached > most
+        home[better], most[better] = place, reached[better]
+        rounded_up = np.nextafter(seen.astype(np.float32), np.float32(np.inf))
+        bounds[place] = np.where(np.isneginf(seen), -np.inf, rounded_up)
+    # What each target can reach in the cell where it seems to do best settles most of the other cells; of the rest the
+    # ones where most targets do well come first, so that few targets are improved again and again.
+    order = np.argsort(-typical, kind="stable").tolist()
     exact = np.full(len(rows), -np.inf)
     for first in (True, False):
-        for place, cell in enumerate(cells):
+        for place in order:
             wanted = bounds[place] > best.lower[rows] + tol
             own = np.flatnonzero(wanted & (home == place) if first else wanted)
             if len(own):
-                found = CellObjective(cell, problem, beta).solve(rows[own], best, tol, screen=not first)
+                with objectives[place].at_hand() as objective:
+                    found = objective.solve(rows[own], stand_ins[place], best, tol)
                 exact[own] = np.maximum(exact[own], found)
                 bounds[place, own] = -np.inf
     # What was not solved further is not above what was reached, or within the tolerance of it.
