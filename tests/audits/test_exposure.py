@@ -155,7 +155,11 @@ class TestListsThatAreKnown:
         fresh = [ItemKNN().fit(split.train) for _ in range(3)]
         alone = ra.calibration(fresh[2], k=12), ra.exposure(fresh[1], k=12), ra.exposure(fresh[0], k=7)
         users = self.scored(monkeypatch, model := ItemKNN().fit(split.train))
-        ra.accuracy(model, split.test, k=12)
+        assert_frame_equal(
+            ra.accuracy(model, split.test, k=6).frame, ra.accuracy(model.from_elsewhere(), split.test, k=6).frame
+        )
+        users.clear()
+        ra.accuracy(model, split.test, k=6)
         together = ra.calibration(model, k=12), ra.exposure(model, k=12), ra.exposure(model, k=7)
         assert len(users) == split.train.n_users
         for one, other in zip(alone, together, strict=True):
@@ -164,7 +168,7 @@ class TestListsThatAreKnown:
     def test_others_are_made_where_policy_or_length_differ(self, split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
         users = self.scored(monkeypatch, model := ItemKNN().fit(split.train))
         first = ra.exposure(model, k=5)
-        for more in (ra.exposure(model, k=6), ra.exposure(model, k=5, policy=Softmax())):
+        for more in (ra.exposure(model, k=60), ra.exposure(model, k=5, policy=Softmax())):
             assert more.summary() != first.summary()
         assert len(users) == 3 * split.train.n_users
 

@@ -24,7 +24,7 @@ from recaudit.seeding import Keys, derive, uniforms
 SomeIds = int | Iterable[object] | None
 """How many to draw at random, the ids themselves, "all", or None where nothing is said: what `Some | None` holds."""
 EVERYBODY = "all"
-MOST_SCORES, DRAWN_SCORES = 10**11, 10**10
+MOST_SCORES, DRAWN_SCORES = 10**11, 3 * 10**9
 """Users x others x items, by which the time goes that pairs take: of everybody, and where some are drawn."""
 
 

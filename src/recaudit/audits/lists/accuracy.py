@@ -77,11 +77,11 @@ class Accuracy(ListAudit):
             raise NotSupportedError("None of the users whom the system is asked about has held-out ratings.")
         # A model that is fitted here has seen its log alone.
         memory = MemoryCheck.of(model.data, test, context.rng) if model.foreign else None
-        recommend = Recommend(model, self.policy, self.k, context.rng)
+        recommend = Recommend(model, self.policy, self.k, context.rng).longer
         work, pieces = partial(_found, test, recommend, memory), recommend.pieces(asked)
         held_out = int(test.user_counts[asked].sum())
         rank, predicted = np.empty(held_out, dtype=np.int64), np.empty(held_out)
-        lists = np.empty((len(asked), self.k), dtype=np.int64)
+        lists = np.empty((len(asked), recommend.n), dtype=np.int64)
         row = rating = 0
         failed: dict[int, str] = {}
         known: Ranked | None = None
@@ -93,6 +93,7 @@ class Accuracy(ListAudit):
             known = ranked if known is None or ranked is None else known.joined(ranked)
         if len(asked) == model.data.n_users:
             recommend.remember(lists)
+        rank, lists = np.where(rank > self.k, 0, rank), lists[:, : self.k]
         # Who has no list, or for whom the system failed, has nothing to measure: excluded, and no zero.
         answered = (lists != NO_LIST).all(axis=1)
         kept = np.repeat(answered, test.user_counts[asked])

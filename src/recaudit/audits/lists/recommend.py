@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, final
 from weakref import WeakKeyDictionary
@@ -30,6 +30,8 @@ _ASKED = 8
 """Users in a block of a system that is asked."""
 LONGEST = 1_000_000
 """Most places of a list."""
+_WORTH = 50
+"""Places of the lists that are remembered, at least: as many as the longest that audits ask for by default."""
 _LONG = 1000
 """Longer lists are made of all scores."""
 
@@ -137,6 +139,12 @@ class Recommend:
         return items
 
     @property
+    def longer(self) -> Recommend:
+        """The same with lists so long that the next audit finds its own among them, where the scores take the time."""
+        longer = self._settled and self.products is None and self.n < _WORTH
+        return replace(self, n=_WORTH) if longer else self
+
+    @property
     def known(self) -> IntArray | None:
         """The lists of everybody (users, n), where they were made before."""
         known = _KNOWN.get(self.model, {}).get(self.policy) if self._settled else None
@@ -229,12 +237,13 @@ def lists_of(
     """
     check_length(n, "k")
     everybody = np.arange(model.data.n_users) if users is None else users
-    lists = np.full((len(everybody), n), NO_LIST, dtype=np.int64)
     asked = np.isin(everybody, asked_users(model, everybody))
     failed: dict[int, str] = {}
     work = Recommend(model, policy, n, rng)
     if (known := work.known) is not None:
         return known[everybody], {}
+    work = work.longer if users is None else work
+    lists = np.full((len(everybody), work.n), NO_LIST, dtype=np.int64)
     at, start = np.flatnonzero(asked), 0
     for some, without in engine.map(work.items, work.pieces(everybody[asked]), label):
         # Into what is there already: what is kept of each block would lie between the places of its scores, which
@@ -244,6 +253,7 @@ def lists_of(
         failed |= without
     if users is None:
         work.remember(lists)
+    lists = lists[:, :n]
     return lists, asking_facts(model, everybody, failed) | list_facts(model, everybody[asked], lists[asked])
 
 

@@ -90,7 +90,7 @@ class Reachability(RuleAudit):
     users: Some | None = None
     """Whose ratings are free: a count, drawn at random and the same for every model, ids, or "all". Where nothing is
     said all, as long as users x targets x items are at most 10^11 (MovieLens 1M); of larger logs so many users that
-    they are 10^10, but at least 30, drawn by history: fewer targets leave room for more users."""
+    they are 3 x 10^9, but at least 30, drawn by history: fewer targets leave room for more users."""
     targets: Some | None = None
     """The items whose probability is asked about: a count or ids; all candidates by default."""
     candidates: Candidates = "unseen"
