@@ -30,6 +30,7 @@ epochs = 1
 kind = "top-pop"
 label = "Popular"
 """
+LABELS = ["ALS", "ItemKNN", "EASE", "Recurrent", "Popular"]
 ALS = '[[model]]\nkind = "als"\nfactors = 6\n'
 
 

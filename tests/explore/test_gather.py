@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import recaudit as ra
-from explore.explored import ALS, array, explored
+from explore.explored import ALS, LABELS, array, explored
 from explore.twin import PageState, random_states, twin
 from recaudit.errors import ConfigError, DataError, InputError
 from recaudit.explore import Exploration, explore, render_explorer
@@ -30,12 +30,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def found(run: Run) -> Exploration:
-    return explore(run, users=3, folder=run.path.parent)
+    return explore(run, users=3, models=LABELS, folder=run.path.parent)
 
 
 @pytest.fixture(scope="module")
 def fitted(run: Run) -> dict[str, FittedModel]:
-    return dict(run_again(run, (), run.path.parent).fitted())
+    return dict(run_again(run, tuple(LABELS), run.path.parent).fitted())
 
 
 def places(found: Exploration, log: ra.Interactions) -> list[int]:
@@ -127,6 +127,10 @@ def test_what_each_model_allows(found: Exploration) -> None:
     assert "slope" not in searched
     assert searched["answers"]
     assert found.payload["models"][found.payload["first"]]["kind"] == "affine"
+
+
+def test_models_that_follow_no_ratings_are_left_out_unless_they_are_named(run: Run) -> None:
+    assert [model.label for model in run_again(run, (), run.path.parent).models] == LABELS[:-1]
 
 
 def test_a_searched_answer_leads_to_its_list(found: Exploration, fitted: dict[str, FittedModel]) -> None:

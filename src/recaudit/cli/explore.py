@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from recaudit.runs import Run
 
 _MIB = 2**20
+_DEMO = 5
 
 
 @command(interrupted="Interrupted. Nothing was written.")
@@ -25,7 +26,7 @@ def explore(
         list[str] | None, typer.Option(metavar="ID", help="Who, instead of a number of people; repeat for several.")
     ] = None,
     model: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL", help="A model of the run; repeat for several.  [all]")
+        list[str] | None, typer.Option(metavar="LABEL", help="A model of the run; repeat for several.  [all that personalise]")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The page.  [RUN/explore.html]")] = None,
     size: Annotated[
@@ -60,7 +61,7 @@ def explore(
 
 def put_explorer(run: Run) -> Path:
     """The explorer of a run beside its report, which links to it then."""
-    return _written(run, 8, (), None, 8 * _MIB, Path())[0]
+    return _written(run, _DEMO, (), None, 8 * _MIB, Path())[0]
 
 
 def _written(

@@ -72,8 +72,8 @@ def explore(
 ) -> Exploration:
     """Everything that the page shows of a run, in at most `limit` bytes: users beyond it are left out.
 
-    `users`: how many, drawn as audits draw them, or ids. `models`: labels; all of the run where none is named. The
-    models are fitted again; relative paths of the run's configuration start at `folder`, or where the program runs.
+    `users`: how many, drawn as audits draw them, or ids. `models`: labels; all
+    of the run that personalise where none is named. They are fitted again; relative paths of the run's configuration start at `folder`, or where the program runs.
     """
     again = run_again(run, tuple(models), folder or Path())
     log = again.log

@@ -13,7 +13,7 @@ from recaudit.engines import working
 from recaudit.errors import InputError, did_you_mean
 from recaudit.models.base import FittedModel
 from recaudit.runs import Configuration, Run
-from recaudit.runs.recommenders import Model
+from recaudit.runs.recommenders import IMPERSONAL, Model
 from recaudit.runs.toml_files import config_error
 
 
@@ -32,9 +32,9 @@ class RunAgain(NamedTuple):
 
 
 def run_again(run: Run, models: tuple[str, ...], folder: Path) -> RunAgain:
-    """The log and the models of a run, or those `models` of it; relative paths of its configuration start at `folder`.
+    """The log and the models of a run, those `models` of it or all that personalise.
 
-    Refused where anything is not as it was: another configuration, other data.
+    Relative paths of its configuration start at `folder`. Refused where anything is not as it was: another configuration, other data.
     """
     manifest = run.manifest
     try:
@@ -64,4 +64,5 @@ def run_again(run: Run, models: tuple[str, ...], folder: Path) -> RunAgain:
             raise InputError(
                 "models", received=label, expected="a model of this run", remedy=did_you_mean(label, known)
             )
-    return RunAgain(config.seed, train, tuple(known[label] for label in models or known))
+    personal = [label for label, model in known.items() if model.kind not in IMPERSONAL]
+    return RunAgain(config.seed, train, tuple(known[label] for label in models or personal or known))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -194,12 +195,16 @@ class View:
         """(ratings,): which star each rating takes; `STAYS` where it is as it was."""
         values = self.asked.stars.values
         chosen = np.full(len(self.acted), STAYS, dtype=np.uint8)
-        place = {item: at for at, item in enumerate(self.acted.tolist())}
-        for item, rating in zip(self.asked.log.items_at(items).tolist(), ratings, strict=True):
-            star = int(np.abs(values - rating).argmin())
-            if abs(rating - self.now[place[item]]) > 1e-9:
-                chosen[place[item]] = star
+        for item, rating in zip(items, ratings, strict=True):
+            place = self._place[item]
+            if abs(rating - self.now[place]) > 1e-9:
+                chosen[place] = np.abs(values - rating).argmin()
         return chosen
+
+    @cached_property
+    def _place(self) -> dict[object, int]:
+        """Where each acted-on item stands, by id."""
+        return {item: at for at, item in enumerate(self.asked.log.item_ids.gather(self.acted).to_list())}
 
 
 def _standing(pair: dict[str, Any]) -> int:

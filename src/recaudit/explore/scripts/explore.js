@@ -2,7 +2,7 @@
 import { calibrated, chances, ordered } from "./twin.js";
 import { Payload } from "./payload.js";
 import { fresh, read, written } from "./address.js";
-import { at, element, inStars, named, ordinal, plural, rated } from "./words.js";
+import { at, element, inStars, named, ordinal, plural } from "./words.js";
 import { Ratings, ratingsOf } from "./ratings.js";
 import { answer, answerOfOther, matching, suggestions, takes, told } from "./wish.js";
 import { List, Tastes } from "./list.js";
@@ -71,10 +71,10 @@ function change(edit, done) {
   else location.replace(hash);
 }
 
-/** What does not follow from the ratings: names, controls, history. */
+/** What does not follow from the ratings: names, controls, history; whether anything had to be made anew. */
 function build() {
   const key = `${state.person} ${state.model} ${state.editor}`;
-  if (key === built) return;
+  if (key === built) return false;
   built = key;
   const person = payload.people[state.person], editor = payload.people[state.editor], own = editing();
   const kind = model().kind;
@@ -107,6 +107,7 @@ function build() {
   at("chance-knob").hidden = kind === "searched";
   tastes.build(payload.interests(state.person));
   shownWish = "";
+  return true;
 }
 
 /** @param {string} kind @param {number} many @param {string} who */
@@ -120,7 +121,7 @@ function which(kind, many, who) {
 /** Everything that follows from the state. */
 function show() {
   const whole = `${state.person} ${state.model} ${state.editor} ${state.beta} ${state.weight}`;
-  build();
+  const anew = build();
   if (whole !== show.of) before = outcome(editing().now.map(() => null));
   const same = whole === show.of;
   show.of = whole;
@@ -135,7 +136,10 @@ function show() {
   showWish(listed);
   const fresh = now.rows.filter((row) => !before.rows.includes(row)).length;
   at("changed").textContent = fresh ? `${fresh} of the ${now.rows.length} titles are new.` : state.stars.some((star) => star !== null) ? "The same titles as without these ratings." : "";
-  if (latest !== null && same) at("live").textContent = told(at("live").textContent ?? "", spoken(now, listed, fresh));
+  const former = latest?.rows ?? [];
+  if (anew) at("live").textContent = "";
+  else if (!same) at("live").textContent = `${now.rows.filter((row) => !former.includes(row)).length} of the ${now.rows.length} titles in the list changed.`;
+  else if (latest !== null) at("live").textContent = told(at("live").textContent ?? "", spoken(now, listed, fresh));
   latest = now;
 }
 show.of = "";
@@ -154,11 +158,13 @@ function spoken(now, wish, fresh) {
 function showKnobs() {
   const turned = Math.log2(state.beta / model().beta);
   chance.value = String(-turned);
-  chance.setAttribute("aria-valuetext", turned === 0 ? "as in the audit" : turned < 0 ? "more chance" : "less chance");
-  at("beta").textContent = `beta ${rated(state.beta * 10) === "0" ? state.beta.toPrecision(2) : state.beta.toFixed(2)}`;
+  const said = Math.abs(turned) < 1e-9 ? "as in the audit" : turned < 0 ? "more chance than in the audit" : "less chance than in the audit";
+  chance.setAttribute("aria-valuetext", said);
+  at("chance-said").textContent = said;
+  at("beta").textContent = state.beta.toPrecision(3);
   weight.value = String(state.weight);
   weight.setAttribute("aria-valuetext", `${Math.round(100 * state.weight)}%`);
-  at("weight-said").textContent = state.weight ? `weight ${state.weight.toFixed(2)}` : "off";
+  at("weight-said").textContent = state.weight ? `${Math.round(100 * state.weight)}%` : "off: by the scores alone";
 }
 
 /** The answer about the title that is wished for. @param {number | null} row */
@@ -188,12 +194,15 @@ function showWish(row) {
     : answer(row, seen, model(), payload.titles, standings, look);
   for (const { text, stars, button } of lines) {
     const line = element("p", {}, ...text);
+    box.append(line);
     if (stars && button) {
-      const act = element("button", { type: "button", class: "try" }, button);
-      act.addEventListener("click", () => change((next) => { next.stars = [...stars]; }, true));
+      const act = element("button", { type: "button", class: line === box.firstChild ? "try" : "try second" }, button);
+      act.addEventListener("click", () => {
+        change((next) => { next.stars = [...stars]; }, true);
+        at("list-of").scrollIntoView({ block: "nearest" });
+      });
       line.append(" ", act);
     }
-    box.append(line);
   }
 }
 

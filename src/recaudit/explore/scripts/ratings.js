@@ -50,7 +50,7 @@ export class Ratings {
         ? this.slider(field, model, at, own, words) : this.stars(field, model, at, own, words);
       this.shown.push((star) => {
         const given = star !== null && star !== own;
-        said.textContent = given ? `${words} → ${inStars(model.stars[star ?? 0])}` : words;
+        said.textContent = given ? `${inStars(model.stars[star ?? 0])} (${own < 0 ? "expected" : "was"} ${rated(now)})` : words;
         field.classList.toggle("changed", given);
         show(star);
       });

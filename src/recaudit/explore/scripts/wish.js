@@ -135,8 +135,8 @@ export function matching(typed, rows, view, titles, most) {
   return fits.sort((one, two) => Number(two.name.startsWith(words[0])) - Number(one.name.startsWith(words[0]))).slice(0, most).map(({ row }) => row);
 }
 
-/** What changed, for those who listen. @param {string} before @param {string[]} parts */
+/** What changed, for those who listen; the same words once more are said again. @param {string} before @param {string[]} parts */
 export function told(before, parts) {
-  const text = listing(parts);
+  const text = `${listing(parts)}.`;
   return text === before ? `${text} ` : text;
 }

@@ -13,7 +13,8 @@ export function plural(count, noun) {
 
 /** A probability. @param {number} part */
 export function percent(part) {
-  if (part > 0 && part < 0.0001) return "under 0.01%";
+  if (part === 0 || part === 1) return `${100 * part}%`;
+  if (part < 0.0001) return "under 0.01%";
   const digits = part < 0.01 ? 2 : part < 0.1 ? 1 : 0;
   return `${(100 * part).toFixed(digits)}%`;
 }
