@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+BROWSER = os.environ.get("RECAUDIT_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
 ARGUMENTS = [
     "--headless",
     "--no-sandbox",
@@ -31,10 +33,15 @@ ARGUMENTS = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of this folder need a browser."""
+    """All tests of this folder need a browser: without one nothing is made ready for them."""
+    missing = "" if BROWSER else "no browser was found: install Chromium, or name one in RECAUDIT_BROWSER"
+    if not find_spec("playwright"):
+        missing = "playwright is not installed: pip install playwright"
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("browser")
+            if missing:
+                item.add_marker(pytest.mark.skip(reason=missing))
 
 
 @pytest.fixture(scope="session")

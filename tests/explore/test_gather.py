@@ -12,7 +12,7 @@ import pytest
 import recaudit as ra
 from explore.explored import ALS, LABELS, array, explored
 from explore.twin import PageState, random_states, twin
-from recaudit.errors import ConfigError, DataError, InputError
+from recaudit.errors import ConfigError, DataError, InputError, NotSupportedError
 from recaudit.explore import Exploration, explore, render_explorer
 from recaudit.explore.refit import run_again
 from recaudit.explore.views import STANDINGS, STAYS
@@ -167,6 +167,20 @@ def test_the_actions_and_the_length_of_the_list_are_those_of_the_run(tmp_path: P
         dict(person["history"]).items()
         >= dict(zip(*(person["views"][0][k] for k in ("acted", "now")), strict=True)).items()
     )
+
+
+def test_models_without_scores_are_left_out_with_the_reason(tmp_path: Path) -> None:
+    log = explored(tmp_path / "first", models=ALS)
+    frame = pl.read_parquet(log.path.parent / "ratings.parquet")
+    shown = frame.unique("user", maintain_order=True).select("user", "item", rank=pl.lit(1))
+    shown.write_parquet(tmp_path / "shown.parquet")
+    lists = f'[[model]]\nkind = "lists"\nlabel = "Shown"\npath = "{tmp_path / "shown.parquet"}"\n'
+    run = explored(tmp_path, models=ALS + lists)
+    found = explore(run, users=1, folder=tmp_path)
+    assert [model["label"] for model in found.payload["models"]] == ["ALS"]
+    assert "Shown is not: " in found.told
+    with pytest.raises(NotSupportedError, match="lists that were shown have no scores"):
+        explore(run, users=1, models=["Shown"], folder=tmp_path)
 
 
 def test_the_run_must_be_as_it_was(run: Run, tmp_path: Path) -> None:

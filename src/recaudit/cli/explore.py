@@ -26,7 +26,8 @@ def explore(
         list[str] | None, typer.Option(metavar="ID", help="Who, instead of a number of people; repeat for several.")
     ] = None,
     model: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL", help="A model of the run; repeat for several.  [all that personalise]")
+        list[str] | None,
+        typer.Option(metavar="LABEL", help="A model of the run; repeat for several.  [all that personalise]"),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The page.  [RUN/explore.html]")] = None,
     size: Annotated[

@@ -24,7 +24,7 @@ from recaudit.interventions import Actions, HistoryEdits, NextK, Past, Stars
 from recaudit.interventions.ratings import free_ratings
 from recaudit.machine import memory_words
 from recaudit.models.base import FittedModel
-from recaudit.models.response import AffineResponse
+from recaudit.models.response import AffineResponse, OpaqueResponse
 from recaudit.policies import Softmax
 from recaudit.policies.calibrated import CalibrationTarget
 from recaudit.report.evidence import Evidence
@@ -72,14 +72,18 @@ def explore(
 ) -> Exploration:
     """Everything that the page shows of a run, in at most `limit` bytes: users beyond it are left out.
 
-    `users`: how many, drawn as audits draw them, or ids. `models`: labels; all
-    of the run that personalise where none is named. They are fitted again; relative paths of the run's configuration start at `folder`, or where the program runs.
+    `users`: how many, drawn as audits draw them, or ids. `models`: labels; all of the run that personalise where none
+    is named. They are fitted again; relative paths of the run's configuration start at `folder`, or where the program
+    runs. Models without scores, and systems that can only be asked, are left out.
     """
     again = run_again(run, tuple(models), folder or Path())
     log = again.log
     chosen = resolve_users(_who(users, log), log, again.seed)
     fitted = list(track(again.fitted(), "models", len(again.models)))
-    asked = [_asked(run, label, model, log, again.seed) for label, model in fitted]
+    without = {label: why for label, model in fitted if (why := _no_view(model))}
+    if len(without) == len(fitted):
+        raise NotSupportedError("; ".join(f"{label}: {why}" for label, why in without.items()))
+    asked = [_asked(run, label, model, log, again.seed) for label, model in fitted if label not in without]
     target = Target(log, with_system(CalibrationTarget(), log)) if log.categories else None
     catalogue = _catalogue(log, target)
     seats: list[list[View]] = []
@@ -109,7 +113,9 @@ def explore(
         "data": run.manifest.data.name,
         "version": run.manifest.recaudit,
         "seed": run.manifest.seed,
-        "kept": _kept(kept, left, log.n_users, limit),
+        "kept": " ".join(
+            [_kept(kept, left, log.n_users, limit), *(f"{at} is not: {why}" for at, why in without.items())]
+        ),
         "standings": STANDINGS,
         "items": catalogue,
         "models": [_about(model) for model in asked],
@@ -128,6 +134,17 @@ def _who(users: int | Iterable[object], log: Interactions) -> int | list[object]
         return ids
     numbers = plain_numbers(pl.Series(ids, dtype=pl.String))
     return [one if number is None else number for one, number in zip(ids, numbers, strict=True)]
+
+
+def _no_view(model: FittedModel) -> str:
+    """Why a model cannot be on a page; empty where it can."""
+    if model.response is OpaqueResponse:
+        return "It can only be asked, and a page cannot ask it."
+    try:
+        model.scores(np.arange(1))
+    except NotSupportedError as error:
+        return str(error)
+    return ""
 
 
 def _asked(run: Run, label: str, model: FittedModel, log: Interactions, rng: int) -> ModelQuestion:

@@ -34,7 +34,8 @@ class RunAgain(NamedTuple):
 def run_again(run: Run, models: tuple[str, ...], folder: Path) -> RunAgain:
     """The log and the models of a run, those `models` of it or all that personalise.
 
-    Relative paths of its configuration start at `folder`. Refused where anything is not as it was: another configuration, other data.
+    Relative paths of its configuration start at `folder`. Refused where anything is not as it was: another
+    configuration, other data.
     """
     manifest = run.manifest
     try:

@@ -59,8 +59,8 @@ export function answer(row, view, model, titles, standings, look) {
     if (count(best)) {
       lines.push({
         text: [
-          view.sure[row] ? "At best: " : "The best that was found: ", "with all the ratings that help most it is ",
-          element("strong", {}, ordinal(there.place)), ` (now ${ordinal(now.place)}), and its chance of being the one title shown is ${percent(there.chance)} (now ${percent(now.chance)}).`,
+          view.sure[row] ? "The ratings that make it most likely" : "The best ratings that were found", " put it ",
+          element("strong", {}, ordinal(there.place)), ` (now ${ordinal(now.place)}), with a chance of ${percent(there.chance)} to be the one title shown (now ${percent(now.chance)}).`,
         ],
         stars: best, button: "Try the best ratings",
       });
