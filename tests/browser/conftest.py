@@ -80,6 +80,14 @@ def hostile_address(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
+def half_stars(tmp_path_factory: pytest.TempPathFactory) -> tuple[Exploration, str]:
+    """A page with ten stars for each rating: sliders."""
+    folder = tmp_path_factory.mktemp("halves")
+    content = explore(explored(folder, models=ALS, scale="[0.5, 5]"), users=1, folder=folder)
+    return content, _saved(content, folder)
+
+
+@pytest.fixture(scope="session")
 def large_address(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A page with two thousand items."""
     folder = tmp_path_factory.mktemp("large")

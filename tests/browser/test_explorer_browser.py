@@ -110,6 +110,26 @@ def test_stars_move_the_list_and_can_be_taken_back(page: Page, address: str, con
     assert shown(page) == before
 
 
+def test_many_stars_are_a_slider(page: Page, half_stars: tuple[Exploration, str]) -> None:
+    content, address = half_stars
+    go(page, address)
+    sliders = page.get_by_role("slider", name="rating")
+    assert sliders.count() == 10
+    for place in range(10):
+        sliders.nth(place).focus()
+        page.keyboard.press("Home")
+    assert sliders.first.get_attribute("aria-valuetext") == "0.5 stars"
+    state = PageState(0, 0, 0, [0] * 10, content.payload["models"][0]["beta"], 0.0)
+    assert shown(page) == titles(content, state, twin(content.payload, state).list)
+    sliders.first.focus()
+    page.keyboard.press("ArrowRight")
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert (sliders.first.input_value(), sliders.nth(1).input_value()) == ("1", "0")
+    page.locator(".rating .quiet-button").first.click()
+    assert page.locator(".rating.changed").count() == 9
+
+
 def test_what_would_it_take_and_trying_it(page: Page, address: str, content: Exploration) -> None:
     view, names = content.payload["people"][0]["views"][0], content.payload["items"]["titles"]
     rows, standing = array(view["rows"], np.uint32), array(view["standing"], np.uint8)
@@ -125,6 +145,7 @@ def test_what_would_it_take_and_trying_it(page: Page, address: str, content: Exp
     answer.get_by_role("button").click()
     assert names[rows[wanted]] in shown(page)
     assert page.locator(".rating.changed").count() == effort[wanted]
+    assert page.locator("#list li:visible").count() == 10
     assert names[rows[wanted]] in (page.locator("#live").text_content() or "")
     page.get_by_role("button", name="Try the best ratings").click()
     state = [

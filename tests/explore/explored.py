@@ -42,6 +42,7 @@ def explored(
     titles: list[str] | None = None,
     models: str = MODELS,
     more: str = "",
+    scale: str = "[1, 5]",
 ) -> Run:
     """A run on a made-up world, whose items have these titles."""
     data = synthetic.demo_world(rng=1, users=users, items=items).data
@@ -52,8 +53,9 @@ def explored(
     kinds = ["|".join(genres.names[g] for g in genres.weights[[row]].indices) for row in range(len(ids))]
     films = pl.DataFrame({"item": ids, "title": (named * len(ids))[: len(ids)], "genre": kinds})
     films.write_parquet(folder / "films.parquet")
-    data_table = 'file = "ratings.parquet"\ntime = "time"\nscale = [1, 5]\nitems = "films.parquet"\ntitle = "title"\n'
-    text = f'[data]\n{data_table}categories = {{genre = "genre"}}\n{models}\n[audits.accuracy]\nsamples = 20\n{more}'
+    data_table = 'file = "ratings.parquet"\ntime = "time"\nitems = "films.parquet"\ntitle = "title"\n'
+    data_table += f'scale = {scale}\ncategories = {{genre = "genre"}}\n'
+    text = f"[data]\n{data_table}{models}\n[audits.accuracy]\nsamples = 20\n{more}"
     return execute(parse(text, source="run.toml", folder=folder), folder / "run")
 
 

@@ -146,7 +146,7 @@ show.of = "";
 
 /** What a screen reader says after a change. @param {Outcome} now @param {number | null} wish @param {number} fresh */
 function spoken(now, wish, fresh) {
-  const parts = [`${fresh} of the ${now.rows.length} titles in the list are new`];
+  const parts = [fresh ? `${fresh} of the ${now.rows.length} titles in the list are new` : "the list has the same titles"];
   if (wish !== null) {
     const place = now.places.get(wish), was = before.places.get(wish);
     const title = payload.titles[view().rows[wish]];

@@ -47,7 +47,7 @@ export class Ratings {
       if (!open) field.setAttribute("disabled", "");
       const words = own < 0 ? `not rated; expected ${rated(now)}` : `rated ${rated(now)}`;
       const show = model.stars.length > MOST_STARS
-        ? this.slider(field, model, at, own, words) : this.stars(field, model, at, own, words);
+        ? this.slider(field, model, at, own, now, words) : this.stars(field, model, at, own, words);
       this.shown.push((star) => {
         const given = star !== null && star !== own;
         said.textContent = given ? `${inStars(model.stars[star ?? 0])} (${own < 0 ? "expected" : "was"} ${rated(now)})` : words;
@@ -89,10 +89,12 @@ export class Ratings {
   }
 
   /**
-   * @param {HTMLElement} field @param {Model} model @param {number} at @param {number} own @param {string} words
+   * @param {HTMLElement} field @param {Model} model @param {number} at @param {number} own @param {number} now
+   * @param {string} words
    * @returns {(star: number | null) => void}
    */
-  slider(field, model, at, own, words) {
+  slider(field, model, at, own, now, words) {
+    const near = model.stars.reduce((best, value, star) => (Math.abs(value - now) < Math.abs(model.stars[best] - now) ? star : best), 0);
     const input = /** @type {HTMLInputElement} */ (element("input", {
       type: "range", min: "0", max: String(model.stars.length - 1), step: "1", "aria-label": "rating",
     }));
@@ -102,7 +104,7 @@ export class Ratings {
     const back = this.back(at, "undo", words);
     field.append(input, back);
     return (star) => {
-      input.value = String(star ?? (own < 0 ? Math.floor(model.stars.length / 2) : own));
+      input.value = String(star ?? near);
       input.setAttribute("aria-valuetext", star === null ? words : inStars(model.stars[star]));
       back.hidden = star === null;
     };
