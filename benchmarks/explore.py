@@ -43,7 +43,8 @@ def main(runs: list[str]) -> None:
     browser = os.environ.get("RECAUDIT_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)))
     with sync_playwright() as driver, tempfile.TemporaryDirectory() as folder:
         started = driver.chromium.launch(executable_path=browser, args=["--headless", "--no-sandbox", "--disable-gpu"])
-        for run in map(ra.runs.Run.open, runs or [made_up(Path(folder))]):
+        for path in runs or [str(made_up(Path(folder)))]:
+            run = ra.runs.Run.open(path)
             start = time.process_time()
             content = explore(run, folder=Path(folder) if not runs else None)
             page = write_explorer(run, content, Path(folder) / "page.html")

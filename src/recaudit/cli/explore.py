@@ -55,8 +55,7 @@ def explore(
         told = {"page": page, "bytes": page.stat().st_size, "users": found.kept, "left_out": found.left}
         print_json({**told, "models": [one["label"] for one in found.payload["models"]]})
         return
-    if found.left:
-        notes().print(found.told)
+    notes().print(found.told)
     answers().print(f"Explorer: {page} ({page.stat().st_size / _MIB:.1f} MB, {len(found.kept)} people)")
 
 

@@ -104,7 +104,8 @@ function build() {
   at("history").replaceChildren(...history.map(([item, rating]) => element("li", {}, named(payload.titles[item]), ` ${inStars(rating)}`)));
   at("tastes").hidden = !payload.genres.names.length || !payload.interests(state.person).some((part) => part > 0);
   at("weight-knob").hidden = at("tastes").hidden || kind === "searched";
-  at("chance-knob").hidden = kind === "searched";
+  at("chance-knob").hidden = at("odds-note").hidden = kind === "searched";
+  at("list").classList.toggle("bare", kind === "searched");
   tastes.build(payload.interests(state.person));
   shownWish = "";
   return true;
@@ -189,14 +190,15 @@ function showWish(row) {
     state = keep;
     return { place: found.places.get(row) ?? Infinity, chance: found.chances[row] };
   };
+  if (state.weight > 0) box.append(element("p", {}, "This is about the list by scores alone. The one below keeps to tastes as well: that knob is turned."));
   const lines = byOther()
     ? answerOfOther(row, seen, editing(), state.editor, model(), payload.titles, look)
-    : answer(row, seen, model(), payload.titles, standings, look);
+    : answer(row, seen, model(), payload.titles, standings, look, state.beta === model().beta);
   for (const { text, stars, button } of lines) {
     const line = element("p", {}, ...text);
     box.append(line);
     if (stars && button) {
-      const act = element("button", { type: "button", class: line === box.firstChild ? "try" : "try second" }, button);
+      const act = element("button", { type: "button", class: lines[0].text === text ? "try" : "try second" }, button);
       act.addEventListener("click", () => {
         change((next) => { next.stars = [...stars]; }, true);
         at("list-of").scrollIntoView({ block: "nearest" });

@@ -28,10 +28,10 @@ function gifts(stars, view, model, titles) {
 /**
  * What it takes to bring a title into the list, as lines with ratings to try.
  * @param {number} row @param {View} view @param {Model} model @param {string[]} titles @param {string[]} standings
- * @param {Look} look
+ * @param {Look} look @param {boolean} asAudited whether chance is as it was when the best ratings were looked for
  * @returns {Line[]}
  */
-export function answer(row, view, model, titles, standings, look) {
+export function answer(row, view, model, titles, standings, look, asAudited) {
   const title = () => named(titles[view.rows[row]]), nothing = view.now.map(() => null), now = look(nothing);
   const searched = view.answers.find((one) => one.row === row);
   const standing = standings[searched?.standing ?? (view.standing.length ? view.standing[row] : 0)];
@@ -59,7 +59,8 @@ export function answer(row, view, model, titles, standings, look) {
     if (count(best)) {
       lines.push({
         text: [
-          view.sure[row] ? "The ratings that make it most likely" : "The best ratings that were found", " put it ",
+          view.sure[row] ? "The ratings that make it most likely" : "The best ratings that were found",
+          asAudited ? " put it " : ", with chance as in the audit, put it ",
           element("strong", {}, ordinal(there.place)), ` (now ${ordinal(now.place)}), with a chance of ${percent(there.chance)} to be the one title shown (now ${percent(now.chance)}).`,
         ],
         stars: best, button: "Try the best ratings",
