@@ -21,14 +21,14 @@ COMPUTE = """(states) => {
   %s
   const payload = new Payload(JSON.parse(document.getElementById("payload").textContent));
   return states.map(([person, model, editor, stars, beta, weight]) => {
-    const view = payload.view(person, model), editing = payload.view(editor, model), n = payload.models[model].n;
-    const given = ratingsOf(editing, payload.models[model], stars), own = editor === person;
-    const scores = own ? view.own(given) : view.after(editor, given), free = own ? view.free : view.all;
-    const order = ordered(scores, free), p = payload.interests(person);
-    const rows = weight > 0
-      ? calibrated(scores, free, view.rows, payload.genres, p, weight, n) : order.slice(0, n);
-    const apart = divergence(p, shareOf(rows.map((row) => view.rows[row]), payload.genres));
-    return { scores: [...scores], order, chances: [...chances(scores, free, beta)], list: rows, apart };
+    const state = { person, model, editor, stars, beta, weight, wish: null };
+    const found = outcomeOf(payload, state), view = payload.view(person, model);
+    const given = ratingsOf(payload.view(editor, model), payload.models[model], stars);
+    const scores = editor === person ? view.own(given) : view.after(editor, given);
+    const items = found.rows.map((row) => view.rows[row]);
+    const apart = divergence(payload.interests(person), shareOf(items, payload.genres));
+    const { rows, places, chances } = found;
+    return { scores: [...scores], order: [...places.keys()], chances: [...chances], list: rows, apart };
   });
 }"""
 
@@ -67,7 +67,7 @@ def test_the_page_computes_the_digits_of_python(
     page: Page, address: str, content: Exploration, states: list[PageState]
 ) -> None:
     go(page, address)
-    code = script_of("twin.js", "payload.js", "words.js", "ratings.js")
+    code = script_of("twin.js", "payload.js", "words.js", "ratings.js", "outcome.js")
     assert all(part in page.content() for part in code.split("\n\n")[:3])
     found = page.evaluate(COMPUTE % code, [list(state) for state in states])
     kinds = set()

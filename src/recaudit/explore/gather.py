@@ -41,6 +41,7 @@ LIST = 10
 _PAGE = 100_000
 """Bytes of the page itself: style, script and words."""
 _ACTIONS = 10
+_MOST_STARS = 100
 _STEPS = 10
 """Of a scale without whole or half stars."""
 
@@ -185,7 +186,7 @@ def _beta(policy: object, model: FittedModel, candidates: Candidates, rng: int) 
 def _stars(actions: Actions, log: Interactions) -> Stars:
     """What can be clicked: the stars of the actions, or whole or half ones, or ten steps."""
     ratings = free_ratings(actions.ratings, log.scale)
-    if isinstance(ratings, Stars):
+    if isinstance(ratings, Stars) and len(ratings.values) <= _MOST_STARS:
         return ratings
     for step in (1.0, 0.5):
         if (

@@ -20,7 +20,17 @@ from recaudit.report.kit.document import script_json
 from recaudit.report.page import EXPLORER
 from recaudit.runs import Run
 
-SCRIPTS = ("twin.js", "payload.js", "address.js", "words.js", "ratings.js", "wish.js", "list.js", "explore.js")
+SCRIPTS = (
+    "twin.js",
+    "payload.js",
+    "address.js",
+    "words.js",
+    "ratings.js",
+    "outcome.js",
+    "wish.js",
+    "list.js",
+    "explore.js",
+)
 """In the order of who needs whom: each imports from those before it alone."""
 
 

@@ -11,13 +11,22 @@
 export function fresh(payload, person = 0, model = payload.packed.first) {
   const acted = payload.view(person, model).acted;
   return {
-    person, model, editor: person, stars: acted.map(() => null), beta: payload.models[model].beta, weight: 0, wish: null,
+    person,
+    model,
+    editor: person,
+    stars: acted.map(() => null),
+    beta: payload.models[model].beta,
+    weight: 0,
+    wish: null,
   };
 }
 
 /** @param {State} state @param {Payload} payload @returns {string} */
 export function written(state, payload) {
-  const parts = new URLSearchParams({ user: payload.people[state.person].id, model: payload.models[state.model].label });
+  const parts = new URLSearchParams({
+    user: payload.people[state.person].id,
+    model: payload.models[state.model].label,
+  });
   if (state.editor !== state.person) parts.set("editor", payload.people[state.editor].id);
   const values = payload.models[state.model].stars;
   const given = state.stars.flatMap((star, place) => (star === null ? [] : [`${place + 1}:${values[star]}`]));
@@ -42,10 +51,12 @@ export function read(hash, payload) {
   }
   const values = payload.models[state.model].stars;
   for (const given of (parts.get("ratings") ?? "").split(",")) {
-    const [place, value] = given.split(":").map(Number), star = values.indexOf(value);
+    const [place, value] = given.split(":").map(Number),
+      star = values.indexOf(value);
     if (place >= 1 && place <= state.stars.length && star >= 0) state.stars[place - 1] = star;
   }
-  const beta = Number(parts.get("beta") ?? NaN), weight = Number(parts.get("weight") ?? NaN);
+  const beta = Number(parts.get("beta") ?? NaN),
+    weight = Number(parts.get("weight") ?? NaN);
   if (beta > 0 && beta <= 1e4) state.beta = beta;
   if (weight >= 0 && weight <= 1 && payload.genres.names.length) state.weight = weight;
   const wish = payload.titles.indexOf(parts.get("item") ?? "");

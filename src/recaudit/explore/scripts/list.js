@@ -4,8 +4,8 @@ import { element, named, percent } from "./words.js";
 
 /**
  * @typedef {import("./payload.js").Payload} Payload
- * @typedef {{rows: number[], places: Map<number, number>, chances: Float64Array}} Outcome
- *   `rows`: of the list; `places`: of every row by score, from 1.
+ * @typedef {import("./outcome.js").Outcome} Outcome
+ * @typedef {Record<"line" | "rank" | "title" | "about" | "moved" | "meter" | "chance", HTMLElement>} Line
  */
 
 const GENRES = 12;
@@ -16,7 +16,7 @@ export class List {
   constructor(place, payload) {
     this.place = place;
     this.payload = payload;
-    /** @type {{line: HTMLElement, rank: HTMLElement, title: HTMLElement, about: HTMLElement, moved: HTMLElement, meter: HTMLElement, chance: HTMLElement, shown: string}[]} */
+    /** @type {Line[]} */
     this.lines = [];
   }
 
@@ -24,14 +24,27 @@ export class List {
   reserve(count) {
     while (this.lines.length < count) {
       const parts = {
-        rank: element("span", { class: "rank" }), title: named(""), about: element("span", { class: "genres" }),
-        moved: element("span", { class: "moved" }), meter: element("span", { class: "bar" }), chance: element("span", { class: "chance" }),
+        rank: element("span", { class: "rank" }),
+        title: named(""),
+        about: element("span", { class: "genres" }),
+        moved: element("span", { class: "moved" }),
+        meter: element("span", { class: "bar" }),
+        chance: element("span", { class: "chance" }),
       };
-      const line = element("li", {}, parts.rank, element("span", { class: "what" }, parts.title, parts.about), parts.moved, element("span", { class: "odds" }, parts.meter, parts.chance));
-      this.lines.push({ line, ...parts, shown: "" });
+      const line = element(
+        "li",
+        {},
+        parts.rank,
+        element("span", { class: "what" }, parts.title, parts.about),
+        parts.moved,
+        element("span", { class: "odds" }, parts.meter, parts.chance),
+      );
+      this.lines.push({ line, ...parts });
       this.place.append(line);
     }
-    this.lines.forEach(({ line }, at) => { line.hidden = at >= count; });
+    this.lines.forEach(({ line }, at) => {
+      line.hidden = at >= count;
+    });
   }
 
   /**
@@ -44,9 +57,11 @@ export class List {
     this.reserve(rows.length);
     const largest = Math.max(1e-300, ...rows.map((row) => now.chances[row]));
     rows.forEach((row, at) => {
-      const own = this.lines[at], was = before.rows.indexOf(row), outside = below && at === rows.length - 1;
-      const place = outside ? now.places.get(row) ?? 0 : at + 1;
-      const former = was >= 0 ? was + 1 : before.places.get(row) ?? 0;
+      const own = this.lines[at],
+        was = before.rows.indexOf(row),
+        outside = below && at === rows.length - 1;
+      const place = outside ? (now.places.get(row) ?? 0) : at + 1;
+      const former = was >= 0 ? was + 1 : (before.places.get(row) ?? 0);
       own.rank.textContent = outside && !byScore ? "–" : String(place);
       own.title.textContent = this.payload.titles[items[row]];
       own.about.textContent = this.genres(items[row]);
@@ -85,19 +100,30 @@ export class Tastes {
 
   /** @param {Float64Array} interests */
   build(interests) {
-    const order = Array.from(interests, (part, genre) => ({ part, genre })).sort((one, two) => two.part - one.part || one.genre - two.genre);
+    const order = Array.from(interests, (part, genre) => ({ part, genre })).sort(
+      (one, two) => two.part - one.part || one.genre - two.genre,
+    );
     this.lines = [];
-    this.table.replaceChildren(...order.slice(0, GENRES).map(({ part, genre }) => {
-      const bars = [element("span", { class: "bar tastes" }), element("span", { class: "bar listed" })];
-      const numbers = [element("td", { class: "number" }, percent(part)), element("td", { class: "number" })];
-      this.lines.push({ genre, bars, numbers });
-      return element("tr", {}, element("th", { scope: "row" }, named(this.payload.genres.names[genre])), element("td", { class: "bars", "aria-hidden": "true" }, ...bars), ...numbers);
-    }));
+    this.table.replaceChildren(
+      ...order.slice(0, GENRES).map(({ part, genre }) => {
+        const bars = [element("span", { class: "bar tastes" }), element("span", { class: "bar listed" })];
+        const numbers = [element("td", { class: "number" }, percent(part)), element("td", { class: "number" })];
+        this.lines.push({ genre, bars, numbers });
+        return element(
+          "tr",
+          {},
+          element("th", { scope: "row" }, named(this.payload.genres.names[genre])),
+          element("td", { class: "bars", "aria-hidden": "true" }, ...bars),
+          ...numbers,
+        );
+      }),
+    );
   }
 
   /** @param {Float64Array} interests @param {number[]} items of the list @param {number[]} former of the list before */
   show(interests, items, former) {
-    const shares = shareOf(items, this.payload.genres), apart = divergence(interests, shares);
+    const shares = shareOf(items, this.payload.genres),
+      apart = divergence(interests, shares);
     const was = divergence(interests, shareOf(former, this.payload.genres));
     const largest = Math.max(1e-9, ...this.lines.flatMap(({ genre }) => [interests[genre], shares[genre]]));
     for (const { genre, bars, numbers } of this.lines) {

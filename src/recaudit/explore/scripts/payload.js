@@ -21,7 +21,8 @@ export const STAYS = 255;
 
 /** @param {string} text @returns {ArrayBuffer} */
 function bytes(text) {
-  const raw = atob(text), found = new Uint8Array(raw.length);
+  const raw = atob(text),
+    found = new Uint8Array(raw.length);
   for (let at = 0; at < raw.length; at += 1) found[at] = raw.charCodeAt(at);
   return found.buffer;
 }
@@ -59,9 +60,12 @@ export class View {
       if (row !== undefined) this.free[row] = 0;
     }
     /** @type {Map<number, {moved: number[], slope: Float64Array, intercept: Float64Array}>} */
-    this.others = new Map(Object.entries(packed.others ?? {}).map(([editor, own]) => [
-      Number(editor), { moved: own.moved, slope: floats(own.slope), intercept: floats(own.intercept) },
-    ]));
+    this.others = new Map(
+      Object.entries(packed.others ?? {}).map(([editor, own]) => [
+        Number(editor),
+        { moved: own.moved, slope: floats(own.slope), intercept: floats(own.intercept) },
+      ]),
+    );
   }
 
   /** The stars of a row in such a table. @param {Uint8Array} table @param {number} row */
@@ -76,9 +80,12 @@ export class View {
 
   /** Scores after another person's ratings. @param {number} editor @param {number[]} ratings */
   after(editor, ratings) {
-    const scores = Float64Array.from(this.base), other = this.others.get(editor);
+    const scores = Float64Array.from(this.base),
+      other = this.others.get(editor);
     if (other === undefined) return scores;
-    affineScores(other.slope, other.intercept, ratings).forEach((score, at) => { scores[other.moved[at]] = score; });
+    affineScores(other.slope, other.intercept, ratings).forEach((score, at) => {
+      scores[other.moved[at]] = score;
+    });
     return scores;
   }
 }
@@ -87,11 +94,14 @@ export class View {
 function readGenres(items) {
   const count = items.titles.length;
   const indptr = items.indptr ? wholes(items.indptr) : new Uint32Array(count + 1);
-  const indices = wholes(items.indices), shares = floats(items.shares), vectorOf = new Int32Array(count);
+  const indices = wholes(items.indices),
+    shares = floats(items.shares),
+    vectorOf = new Int32Array(count);
   /** @type {Map<string, number>} */
   const known = new Map();
   for (let item = 0; item < count; item += 1) {
-    const from = indptr[item], to = indptr[item + 1];
+    const from = indptr[item],
+      to = indptr[item + 1];
     const key = `${indices.subarray(from, to)}:${shares.subarray(from, to)}`;
     if (!known.has(key)) known.set(key, known.size);
     vectorOf[item] = known.get(key) ?? 0;

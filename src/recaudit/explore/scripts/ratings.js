@@ -40,22 +40,29 @@ export class Ratings {
   /** @param {View} view @param {Model} model @param {string[]} titles @param {boolean} open whether they may be moved */
   build(view, model, titles, open) {
     this.shown = [];
-    this.place.replaceChildren(...view.acted.map((item, at) => {
-      const now = view.now[at], own = starOf(model.stars, now);
-      const said = element("span", { class: "said" });
-      const field = element("fieldset", { class: "rating" }, element("legend", {}, named(titles[item]), said));
-      if (!open) field.setAttribute("disabled", "");
-      const words = own < 0 ? `not rated; expected ${rated(now)}` : `rated ${rated(now)}`;
-      const show = model.stars.length > MOST_STARS
-        ? this.slider(field, model, at, own, now, words) : this.stars(field, model, at, own, words);
-      this.shown.push((star) => {
-        const given = star !== null && star !== own;
-        said.textContent = given ? `${inStars(model.stars[star ?? 0])} (${own < 0 ? "expected" : "was"} ${rated(now)})` : words;
-        field.classList.toggle("changed", given);
-        show(star);
-      });
-      return field;
-    }));
+    this.place.replaceChildren(
+      ...view.acted.map((item, at) => {
+        const now = view.now[at],
+          own = starOf(model.stars, now);
+        const said = element("span", { class: "said" });
+        const field = element("fieldset", { class: "rating" }, element("legend", {}, named(titles[item]), said));
+        if (!open) field.setAttribute("disabled", "");
+        const words = own < 0 ? `not rated; expected ${rated(now)}` : `rated ${rated(now)}`;
+        const show =
+          model.stars.length > MOST_STARS
+            ? this.slider(field, model, at, own, now, words)
+            : this.stars(field, model, at, own, words);
+        this.shown.push((star) => {
+          const given = star !== null && star !== own;
+          said.textContent = given
+            ? `${inStars(model.stars[star ?? 0])} (${own < 0 ? "expected" : "was"} ${rated(now)})`
+            : words;
+          field.classList.toggle("changed", given);
+          show(star);
+        });
+        return field;
+      }),
+    );
   }
 
   /** @param {(number | null)[]} stars */
@@ -71,7 +78,9 @@ export class Ratings {
     const group = element("div", { class: "stars" });
     /** @type {HTMLInputElement[]} */
     const inputs = model.stars.map((value, star) => {
-      const input = /** @type {HTMLInputElement} */ (element("input", { type: "radio", name: `rating-${at}`, "aria-label": inStars(value) }));
+      const input = /** @type {HTMLInputElement} */ (
+        element("input", { type: "radio", name: `rating-${at}`, "aria-label": inStars(value) })
+      );
       input.addEventListener("change", () => this.give(at, star === own ? null : star, true));
       group.append(element("label", {}, input, element("span", { "aria-hidden": "true" }, "★")));
       return input;
@@ -94,11 +103,21 @@ export class Ratings {
    * @returns {(star: number | null) => void}
    */
   slider(field, model, at, own, now, words) {
-    const near = model.stars.reduce((best, value, star) => (Math.abs(value - now) < Math.abs(model.stars[best] - now) ? star : best), 0);
-    const input = /** @type {HTMLInputElement} */ (element("input", {
-      type: "range", min: "0", max: String(model.stars.length - 1), step: "1", "aria-label": "rating",
-    }));
-    const give = (/** @type {boolean} */ done) => this.give(at, Number(input.value) === own ? null : Number(input.value), done);
+    const near = model.stars.reduce(
+      (best, value, star) => (Math.abs(value - now) < Math.abs(model.stars[best] - now) ? star : best),
+      0,
+    );
+    const input = /** @type {HTMLInputElement} */ (
+      element("input", {
+        type: "range",
+        min: "0",
+        max: String(model.stars.length - 1),
+        step: "1",
+        "aria-label": "rating",
+      })
+    );
+    const give = (/** @type {boolean} */ done) =>
+      this.give(at, Number(input.value) === own ? null : Number(input.value), done);
     input.addEventListener("input", () => give(false));
     input.addEventListener("change", () => give(true));
     const back = this.back(at, "undo", words);
@@ -112,7 +131,11 @@ export class Ratings {
 
   /** @param {number} at @param {string} text @param {string} words @returns {HTMLElement} */
   back(at, text, words) {
-    const button = element("button", { type: "button", class: "quiet-button", "aria-label": `${text}: ${words}` }, text);
+    const button = element(
+      "button",
+      { type: "button", class: "quiet-button", "aria-label": `${text}: ${words}` },
+      text,
+    );
     button.addEventListener("click", () => this.give(at, null, true));
     return button;
   }

@@ -14,7 +14,8 @@ const NEGLIGIBLE = 1e-200;
  * @returns {Float64Array}
  */
 export function affineScores(slope, intercept, ratings) {
-  const scores = new Float64Array(intercept.length), count = ratings.length;
+  const scores = new Float64Array(intercept.length),
+    count = ratings.length;
   for (let row = 0, at = 0; row < scores.length; row += 1) {
     let total = intercept[row];
     for (let place = 0; place < count; place += 1, at += 1) total += slope[at] * ratings[place];
@@ -58,7 +59,8 @@ export function ordered(scores, free) {
  * @returns {Float64Array}
  */
 export function chances(scores, free, beta) {
-  let top = -Infinity, total = 0;
+  let top = -Infinity,
+    total = 0;
   for (let row = 0; row < scores.length; row += 1) if (free[row]) top = Math.max(top, scores[row]);
   const found = new Float64Array(scores.length);
   for (let row = 0; row < scores.length; row += 1) {
@@ -82,7 +84,8 @@ export function shareOf(items, genres) {
   const found = new Float64Array(genres.names.length);
   for (let place = 0; place < items.length; place += 1) {
     const item = items[place];
-    for (let at = genres.indptr[item]; at < genres.indptr[item + 1]; at += 1) found[genres.indices[at]] += genres.shares[at];
+    for (let at = genres.indptr[item]; at < genres.indptr[item + 1]; at += 1)
+      found[genres.indices[at]] += genres.shares[at];
   }
   return items.length ? found.map((held) => held / items.length) : found;
 }
@@ -108,7 +111,9 @@ export function divergence(p, q) {
 export function calibrated(scores, free, items, genres, interests, weight, size) {
   const { indptr, indices, shares, vectorOf } = genres;
   const p = interests.map((part) => (part < NEGLIGIBLE ? 0 : part));
-  const left = Uint8Array.from(free), held = new Float64Array(p.length), largest = largestOf(scores, free);
+  const left = Uint8Array.from(free),
+    held = new Float64Array(p.length),
+    largest = largestOf(scores, free);
   /** @type {number[]} */
   const list = [];
   /** @type {Map<number, {best: number, value: number}>} */
@@ -124,7 +129,7 @@ export function calibrated(scores, free, items, genres, interests, weight, size)
         const genre = indices[at];
         if (p[genre] > 0) {
           const before = (1 - SMOOTHING) * held[genre] + SMOOTHING * places * p[genre];
-          gain += p[genre] * Math.log1p((1 - SMOOTHING) * shares[at] / before);
+          gain += p[genre] * Math.log1p(((1 - SMOOTHING) * shares[at]) / before);
         }
       }
       vector.value = (1 - weight) * scores[vector.best] + weight * gain;
@@ -141,7 +146,8 @@ export function calibrated(scores, free, items, genres, interests, weight, size)
     });
     list.push(chosen);
     left[chosen] = 0;
-    const item = items[chosen], vector = vectorOf[item];
+    const item = items[chosen],
+      vector = vectorOf[item];
     for (let at = indptr[item]; at < indptr[item + 1]; at += 1) held[indices[at]] += shares[at];
     vectors.delete(vector);
     for (let row = 0; row < scores.length; row += 1) {

@@ -3,7 +3,7 @@
 /** @param {number} place @returns {string} */
 export function ordinal(place) {
   const teen = Math.floor(place / 10) % 10 === 1;
-  return `${place}${teen ? "th" : ({ 1: "st", 2: "nd", 3: "rd" })[place % 10] ?? "th"}`;
+  return `${place}${teen ? "th" : ({ 1: "st", 2: "nd", 3: "rd" }[place % 10] ?? "th")}`;
 }
 
 /** @param {number} count @param {string} noun */
