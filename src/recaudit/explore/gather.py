@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from recaudit.audits.calibration.calibrator import Target, with_system
+from recaudit.audits.logs import rating_facts
 from recaudit.audits.recourse.goals import AmongFirst
 from recaudit.audits.samples import Candidates, resolve_users
 from recaudit.audits.spread import resolve
@@ -143,6 +144,7 @@ def _no_view(model: FittedModel) -> str:
         return "It can only be asked, and a page cannot ask it."
     try:
         model.scores(np.arange(1))
+        rating_facts(model, model.data, NextK(1), np.arange(1), 0)  # refuses clicks that a model does not tell apart
     except NotSupportedError as error:
         return str(error)
     return ""
