@@ -112,7 +112,9 @@ function build() {
 /** @param {string} kind @param {number} many @param {string} who */
 function which(kind, many, who) {
   if (kind === "fixed" || !many) return "";
-  if (model().acts === "seen") return `${plural(many, "rating")} that ${who} gave. Change any, and watch the list.`;
+  const all = payload.people[state.editor].history.length;
+  if (model().acts === "seen")
+    return `${many} of the ${plural(all, "rating")} that ${who} gave. Change any, and watch the list.`;
   const next =
     model().acts === "next"
       ? `These ${many} titles come next for ${byOther() ? who : "them"}`

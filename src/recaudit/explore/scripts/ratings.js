@@ -82,7 +82,9 @@ export class Ratings {
         element("input", { type: "radio", name: `rating-${at}`, "aria-label": inStars(value) })
       );
       input.addEventListener("change", () => this.give(at, star === own ? null : star, true));
-      group.append(element("label", {}, input, element("span", { "aria-hidden": "true" }, value > 0 ? "★" : rated(value))));
+      group.append(
+        element("label", {}, input, element("span", { "aria-hidden": "true" }, value > 0 ? "★" : rated(value))),
+      );
       return input;
     });
     const back = this.back(at, own < 0 ? "clear" : "undo", words);

@@ -178,7 +178,7 @@ export function takes(row, view, standings) {
   if (standing !== "least" && standing !== "some") return "";
   const many = count(searched ? asGiven(searched.stars ?? []) : asGiven(view.stars(view.least, row)));
   if (!many) return "there already";
-  return standing === "least" ? plural(many, "rating") : `${plural(many, "rating")} or fewer`;
+  return `takes ${plural(many, "rating")}${standing === "least" ? "" : " or fewer"}`;
 }
 
 /** Those of many titles that a person may mean. @param {string} typed @param {number[]} rows @param {View} view @param {string[]} titles @param {number} most */
