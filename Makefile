@@ -2,13 +2,21 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint contracts test-ray lenskit coverage properties hard reference study-pages format bench clean
+.PHONY: demo test test-browser types-js lint contracts test-ray lenskit coverage properties hard reference study-pages format bench clean
 
 demo: .venv/demo.stamp
 	$(BIN)/recaudit demo --out runs/demo
 
 test: lint
 	$(BIN)/python -m pytest -n auto -m "not cluster"
+
+# The pages that compute, in the Chromium of this machine (or RECAUDIT_BROWSER). `make test` runs these too, and says so where there is no browser.
+test-browser: .venv/test.stamp
+	$(BIN)/python -m pytest -m browser
+
+# The types of the explorer's JavaScript, by TypeScript: needs npm.
+types-js:
+	npx --yes --package typescript@5.9.3 tsc --project src/recaudit/explore/scripts/jsconfig.json
 
 # What every part must do, computed by the instructions of other processors.
 contracts: .venv/test.stamp

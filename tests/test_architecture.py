@@ -39,6 +39,7 @@ ORDER = [
     "simulate",
     "runs",
     "report",
+    "explore",
     "studies",
     "testing",
     "cli",

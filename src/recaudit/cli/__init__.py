@@ -7,7 +7,21 @@ from typing import Annotated
 import typer
 
 from recaudit import __version__
-from recaudit.cli import audits, catalogue, check, compare, data, doctor, history, init, rerank, simulate, study, verify
+from recaudit.cli import (
+    audits,
+    catalogue,
+    check,
+    compare,
+    data,
+    doctor,
+    explore,
+    history,
+    init,
+    rerank,
+    simulate,
+    study,
+    verify,
+)
 from recaudit.cli.messages import debugging
 
 app = typer.Typer(
@@ -40,6 +54,7 @@ def _recaudit(
       recaudit demo                         audit built-in data, in a minute
       recaudit init ratings.csv             a configuration for your own file
       recaudit audit my.toml --out runs/my  audit your own recommenders
+      recaudit explore runs/my              change ratings on a page, and see the lists move
       recaudit compare runs/my runs/new     is the second worse, and for whom?
       recaudit history runs/*               every number, from run to run
       recaudit check runs/my --rules ...    may it ship? rules, and an earlier run
@@ -70,6 +85,7 @@ app.command("demo")(audits.demo)
 app.command("init")(init.init)
 app.command("audit")(audits.audit)
 app.command("report")(audits.report)
+app.command("explore")(explore.explore)
 app.command("compare")(compare.compare)
 app.command("history")(history.history)
 app.command("check")(check.check)

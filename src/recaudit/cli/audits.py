@@ -108,12 +108,17 @@ def demo(
     Takes about a minute, needs no download, and always starts over.
     """
     from recaudit import runs
+    from recaudit.cli.explore import put_explorer
+    from recaudit.runs import Run
 
     _check_replaceable(out)
     configuration = runs.parse(DEMO.read_text(encoding="utf-8"), source="demo.toml", folder=Path())
     run = _carry_out(configuration, out, fresh=True)
-    _print_outcome(run)
+    page = put_explorer(run)
+    _print_outcome(Run.open(out))
+    answers().print(f"Explorer: {page}")
     answers().print("\nOpen the report in a browser: every number has its definition one click away.")
+    answers().print("In the explorer, change people's ratings and see what they are shown then.")
     answers().print("Audit your own data next: 'recaudit init ratings.csv' writes a configuration for your file.")
 
 

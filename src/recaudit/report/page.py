@@ -18,6 +18,9 @@ from recaudit.report.sections.section import sections_of
 from recaudit.report.verdict import RunVerdict, verdict_of
 from recaudit.runs import Run
 
+EXPLORER = "explore.html"
+"""The page of `recaudit explore`, where a run's folder has one."""
+
 
 def headlines(run: Run) -> list[Headline]:
     """Up to five numbers of the main model, each with a sentence that says what it means."""
@@ -52,6 +55,7 @@ def render(run: Run) -> str:
         manifest=run.manifest,
         headlines=first,
         missing=_missing(run),
+        explorer=EXPLORER if EXPLORER in run.folder.manifest.files else None,
         folder=shlex.quote(run.path.resolve().name),
         contents=contents,
         verdict=told,
