@@ -21,6 +21,7 @@ from recaudit.arguments import check_argument
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.recipe.recipe import Recipe
 from recaudit.audits.result import Result, Table
+from recaudit.audits.samples import Effort
 from recaudit.audits.spill import Rows, gathered
 from recaudit.audits.spread import resolved
 from recaudit.data.interactions import Interactions
@@ -112,6 +113,10 @@ class Audit(Called, ABC):
     def check(self, data: Interactions) -> None:
         """That the log offers what the settings name: known before anything is fitted."""
         groupings(data, self.by)
+
+    def asking_effort(self, data: Interactions) -> Effort | None:
+        """What it costs to ask about somebody, by which people are drawn where nothing is said; None where all are."""
+        return None
 
     def memory(self, data: Interactions) -> int:
         """Bytes that it takes at most beside the log and the model; here, what a block of users' scores does."""

@@ -234,7 +234,8 @@ class _ModelTimes:
     """The times of one model's steps, slice by slice, and what they come to."""
 
     def __init__(self, config: Configuration, model: Model, audits: dict[str, Audit], train: Interactions) -> None:
-        self.config, self.model, self.audits, self.train = config, model, audits, train
+        self.config, self.model, self.train = config, model, train
+        self.audits = {name: _with_people(audit, train) for name, audit in audits.items()}
         self.taken: dict[str, list[_Taken]] = {step: [] for step in (FIT, *audits)}
         self.shares: list[float] = []
         self.refused: dict[str, RecauditError] = {}
@@ -255,7 +256,7 @@ class _ModelTimes:
             if name in self.refused or self._settled(name) is not None:
                 continue
             try:
-                self.taken[name].append(_audited(self.config, audit, subject))
+                self.taken[name].append(_audited(self.config, _of_slice(audit, part.train.n_users), subject))
             except RecauditError as error:
                 self.refused[name] = error
 
@@ -289,10 +290,10 @@ class _ModelTimes:
         return grown(shares[::-1], [own.seconds for own in taken][::-1])
 
     def _asked(self, step: str) -> int:
-        """How many people an audit draws; 0 for all."""
+        """How many people an audit draws; 0 for all, or where some of its people are all."""
         audit = self.audits.get(step)
         counts = [] if audit is None else [getattr(audit, name) for name in audit.drawn]
-        return max((count for count in counts if isinstance(count, int)), default=0)
+        return max(counts, default=0) if all(isinstance(count, int) for count in counts) else 0
 
     def _settled(self, step: str) -> float | None:
         """The time of an audit of a sample that the large slice holds, if all that may grow with the users is little.
@@ -306,6 +307,22 @@ class _ModelTimes:
         least, outside = self.taken[step][0]
         most = least + outside * (users / large - 1)
         return (least + most) / 2 if most <= _CLOSE * least else None
+
+
+def _with_people(audit: Audit, log: Interactions) -> Audit:
+    """The audit that says how many people it draws from this log where nothing was said: of a slice it would draw
+    others."""
+    effort = audit.asking_effort(log)
+    if effort is None or getattr(audit, audit.drawn[0]) is not None:
+        return audit
+    count = effort.people(log.n_users)
+    return audit if count == log.n_users else audit.model_copy(update={audit.drawn[0]: count})
+
+
+def _of_slice(audit: Audit, users: int) -> Audit:
+    """The audit of everybody in a slice, where it draws more people than that has."""
+    many = [name for name in audit.drawn if isinstance(count := getattr(audit, name), int) and count >= users]
+    return audit.model_copy(update=dict.fromkeys(many))
 
 
 _JITTER = 0.1

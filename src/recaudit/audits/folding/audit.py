@@ -209,10 +209,14 @@ class Folding(ListAudit):
         found.of_model = spaces[0], lists
         return found
 
+    def asking_effort(self, data: Interactions) -> Effort:
+        """See `Audit`: a user is looked at beside all items."""
+        return Effort(data.n_items, _MOST_PAIRS, _MOST_PAIRS)
+
     def _users(self, data: Interactions, rng: int) -> IntArray:
         """All users, or a sample; whether one is drawn follows from the ids alone."""
         if self.sample is None:
-            return resolve_users(None, data, rng, "folding", Effort(data.n_items, _MOST_PAIRS, _MOST_PAIRS))
+            return resolve_users(None, data, rng, "folding", self.asking_effort(data))
         if self.sample > data.n_users:
             raise InputError("sample", received=self.sample, expected=f"a number of users from 2 to {data.n_users:,}")
         draws = uniforms(derive(rng, "folding"), data.user_keys, np.zeros(1, dtype=np.uint64))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import Annotated, Any, final
 
+import numpy as np
 from pydantic import Field
 
 from recaudit.arrays import IntArray
@@ -19,7 +20,7 @@ from recaudit.audits.reachability.search import refuse_many
 from recaudit.audits.recipe import Distribution, Max, Moved, Others, Recipe
 from recaudit.audits.result import Table
 from recaudit.audits.rules import RuleAudit, rule_facts
-from recaudit.audits.samples import Baseline, Candidates, Effort, draw_facts, resolve_users
+from recaudit.audits.samples import Baseline, Candidates, Effort, count_of, draw_facts, resolve_users
 from recaudit.audits.spill import Part, SpilledRows, numbered_parts
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
@@ -54,7 +55,7 @@ class Instability(RuleAudit):
     """
 
     metrics = INSTABILITY
-    drawn = ("viewers",)
+    drawn = ("viewers", "editors")
     result = InstabilityResult
 
     edits: AnyActions = Past(5)
@@ -101,6 +102,10 @@ class Instability(RuleAudit):
         """That the groupings are there, and of users."""
         user_groupings(data, self.by)
 
+    def asking_effort(self, data: Interactions) -> Effort:
+        """See `Audit`: a viewer is looked at beside every editor."""
+        return Effort(count_of(self.editors, data.n_users), _MOST_ASKED, _MOST_ASKED)
+
     def measure(self, subject: Subject, context: Context) -> InstabilityResult:
         """Solve every pair, and add up."""
         rng = context.rng
@@ -114,7 +119,7 @@ class Instability(RuleAudit):
             raise NotSupportedError("A limit on changes has no solver for one item. Leave out item, or the limit.")
         grouped = user_groupings(log, self.by)
         editors = resolve_users(self.editors, log, rng, "editors")
-        viewers = resolve_users(self.viewers, log, rng, "viewers", Effort(len(editors), _MOST_ASKED, _MOST_ASKED))
+        viewers = resolve_users(self.viewers, log, rng, "viewers", self.asking_effort(log))
         kept = len(viewers) * len(editors) <= _MOST_PAIRS if self.pairs is None else self.pairs
         if self.best_ratings and not kept:
             expected, remedy = "a row a pair to hold them", "Pass pairs=True, or fewer viewers and editors."
@@ -174,6 +179,8 @@ def _solver(
         audit = audit.model_copy(update={"edits": edits})
     if model.others_move == "rated items":
         return OwnItemSolver(audit, model, log, editors, rng)
+    if not opaque:  # a model that does not follow others' ratings says so itself, however many pairs there are
+        model.respond(int(editors[0] == 0), int(editors[0]), np.zeros(1, dtype=np.int64))
     refuse_many(viewers * len(editors), "viewers, editors", model)
     if audit.item is not None or edits.changes is not None:
         raise NotSupportedError(

@@ -130,14 +130,13 @@ class Reachability(RuleAudit):
 
     def memory(self, data: Interactions) -> int:
         """The table of pairs, as far as it is not in files, and the matrices that they are averaged in."""
-        targets = count_of(self.targets, data.n_items)
-        users = count_of(self.users, data.n_users, self._effort(targets, data))
+        users = count_of(self.users, data.n_users, self.asking_effort(data))
         matrices = CELL_BYTES * core_count() * max(data.n_items, min(users * data.n_items, MOST_CELLS))
-        return PAIR_BYTES * min(users * targets, MOST_ROWS) + matrices
+        return PAIR_BYTES * min(users * count_of(self.targets, data.n_items), MOST_ROWS) + matrices
 
-    def _effort(self, targets: int, data: Interactions) -> Effort:
-        """Every target is looked at beside all items."""
-        return Effort(targets * data.n_items, MOST_SCORES, DRAWN_SCORES)
+    def asking_effort(self, data: Interactions) -> Effort:
+        """See `Audit`: every target is looked at beside all items."""
+        return Effort(count_of(self.targets, data.n_items) * data.n_items, MOST_SCORES, DRAWN_SCORES)
 
     def _exact(self, model: FittedModel) -> bool:
         """Whether an exact solver answers for known action items."""
@@ -160,7 +159,7 @@ class Reachability(RuleAudit):
         model, log = audited(subject, self.actions, rng)
         method = self.method(model, log, rng, context.device)
         targets = log.n_items if method.targets is None else len(method.targets)
-        users = resolve_users(self.users, log, rng, effort=self._effort(targets, log))
+        users = resolve_users(self.users, log, rng, effort=self.asking_effort(log))
         if isinstance(method, SearchMethod):
             method.check_pairs(users)
         facts = {"baseline": self.resolved_baseline, **rating_facts(model, log, self.actions, users, rng)}
