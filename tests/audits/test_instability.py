@@ -12,6 +12,7 @@ import torch
 from contracts.alike import assert_alike
 from recaudit.audits.audit import Subject
 from recaudit.audits.instability.audit import Instability, instability
+from recaudit.audits.reachability import search
 from recaudit.data import Interactions
 from recaudit.data.synthetic import World
 from recaudit.engines import Processes, Threads
@@ -380,7 +381,10 @@ def test_what_cannot_be_answered_says_why(model: FactorVectors, world: World) ->
 
 
 @pytest.mark.parametrize("recommender", [ItemKNN(), TopPop()], ids=repr)
-def test_models_that_do_not_know_say_so(world: World, recommender: ItemKNN | TopPop) -> None:
+def test_models_that_do_not_know_say_so(
+    world: World, recommender: ItemKNN | TopPop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fitted = recommender.fit(world.data)
+    monkeypatch.setattr(search, "MOST_PAIRS", 1)  # however many pairs there are
     with pytest.raises(NotSupportedError, match="from_factors"):
         instability(fitted, edits=NextK(2))

@@ -14,7 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from recaudit import machine, runs
+from recaudit.audits import samples
 from recaudit.audits.audit import Audit, Context, Subject
+from recaudit.audits.reachability import audit as reachability
 from recaudit.audits.result import Result
 from recaudit.cli import app
 from recaudit.data import Interactions, datasets
@@ -142,6 +144,28 @@ class TestTimes:
     def test_a_sample_larger_than_a_slice_is_counted_by_its_own_people(self) -> None:
         told = seconds(estimate(parsed(CONFIG + "users = 400\n")))
         assert told["slow"] == pytest.approx(0.25 + 0.5 * 400, rel=1e-6)
+
+    @pytest.mark.parametrize("model", ["als", "ease"])
+    def test_people_who_are_drawn_where_nothing_is_said_are_those_of_the_whole_log(
+        self, monkeypatch: pytest.MonkeyPatch, model: str
+    ) -> None:
+        # 40 users of 2,000 would be asked about; all of a slice would be.
+        for part in (reachability, samples):
+            monkeypatch.setattr(part, "MOST_SCORES", 1_000_000)
+            monkeypatch.setattr(part, "DRAWN_SCORES", 40 * 60 * 60)
+        asked = list[object]()
+        real = reachability.Reachability.measure
+
+        def measure(self: reachability.Reachability, subject: Subject, context: Context) -> Result:
+            found = real(self, subject, context)
+            asked.append(found.facts["drawn"]["users"] if "drawn" in found.facts else self.users)
+            return found
+
+        monkeypatch.setattr(reachability.Reachability, "measure", measure)
+        text = CONFIG.replace("[audits.slow]", "[audits.reachability]\nrefits = 0").replace('"slow"', f'"{model}"')
+        told = estimate(parsed(text))
+        assert set(asked) == {40}
+        assert all(step.seconds is not None for step in told.steps)
 
     def test_little_is_worked_out(self) -> None:
         begun = CLOCK.now
