@@ -43,8 +43,8 @@ SLICES = 1 / 64, 1 / 16
 USERS = (32, 512), (128, 2048)
 """The fewest and the most users of each slice."""
 ITEMS = 1 / 8, 1 / 4
-"""Shares of the items, for recommenders that grow with the catalogue; both of at least so many items:"""
-FEWEST_ITEMS = 200
+"""Shares of the items, for recommenders that grow with the catalogue; of at least so many items:"""
+FEWEST_ITEMS = 100, 200
 _LARGE_FIRST = (1, 0)
 """The order of the slices: a model of more people is more like the whole one, and may settle a time alone."""
 _LINEAR = 1.25
@@ -183,7 +183,7 @@ class _Slice:
     @classmethod
     def of_items(cls, data: Interactions, split: Split, which: int) -> _Slice:
         # By popularity every fourth, every eighth: as dense as the whole.
-        count = min(data.n_items, max(FEWEST_ITEMS, round(ITEMS[which] * data.n_items)))
+        count = min(data.n_items, max(FEWEST_ITEMS[which], round(ITEMS[which] * data.n_items)))
         order = np.argsort(-data.item_counts, kind="stable")
         items = np.sort(order[np.arange(count) * data.n_items // count])
         whole, train, test = (catalogue(log, items) for log in (data, *split))
@@ -321,8 +321,8 @@ def _with_people(audit: Audit, log: Interactions) -> Audit:
 
 def _of_slice(audit: Audit, users: int) -> Audit:
     """The audit of everybody in a slice, where it draws more people than that has."""
-    many = [name for name in audit.drawn if isinstance(count := getattr(audit, name), int) and count >= users]
-    return audit.model_copy(update=dict.fromkeys(many))
+    many = [name for name in audit.drawn if isinstance(count := getattr(audit, name), int) and count > users]
+    return audit.model_copy(update=dict.fromkeys(many, users))
 
 
 _JITTER = 0.1
