@@ -79,6 +79,11 @@ class SlowAudit(Audit):
         return Result(self, {}, rng=context.rng)
 
 
+def long_piece(piece: int) -> int:
+    CLOCK.now += 5
+    return piece
+
+
 def slow_piece(piece: int) -> int:
     CLOCK.now += 0.5
     return piece
@@ -253,11 +258,24 @@ class TestSampledMaps:
         sampled = Sampled(engine)
         answers = list(sampled.map(work, list(range(100))))
         assert len(answers) == 100
-        n = sampled.workers
+        n = 2 * sampled.workers
         assert answers[:n] == sorted(worked) == list(range(n))
         assert set(answers) == set(range(n))
-        if n == 1:
-            assert sampled.left_out == pytest.approx(99 * 0.5)
+        if n == 2:
+            assert sampled.left_out == pytest.approx(98 * 0.5)
+
+    def test_what_the_first_piece_alone_makes_is_not_counted_for_all(self) -> None:
+        def work(piece: int) -> None:
+            CLOCK.now += 0.9 if piece == 0 else 0.01
+
+        sampled = Sampled(Serial())
+        assert len(list(sampled.map(work, list(range(100))))) == 100
+        assert sampled.left_out == pytest.approx(98 * 0.01)
+
+    def test_long_pieces_are_worked_out_once(self) -> None:
+        sampled = Sampled(Serial())
+        assert set(sampled.map(long_piece, list(range(100)))) == {0}
+        assert sampled.left_out == pytest.approx(99 * 5)
 
     def test_a_short_map_is_worked_out_as_it_is(self) -> None:
         sampled = Sampled(Serial())
@@ -266,7 +284,7 @@ class TestSampledMaps:
         assert sampled.left_out == 0
 
     def test_it_travels_to_other_processes(self) -> None:
-        assert list(Sampled(Processes(1)).map(slow_piece, list(range(5)))) == [0] * 5
+        assert list(Sampled(Processes(1)).map(slow_piece, list(range(5)))) == [0, 1, 0, 1, 0]
 
 
 class TestMemory:

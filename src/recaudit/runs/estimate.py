@@ -136,7 +136,7 @@ def estimate_steps(
         if sum(step.seconds or 0.0 for step in found) < enough:
             break
     spent = time.perf_counter() - begun
-    return RunEstimate(tuple(found), tuple(_advice(config, found, split.train.n_users)), spent)
+    return RunEstimate(tuple(found), tuple(_advice(config, found, split.train)), spent)
 
 
 def check_room(config: Configuration, train: Interactions, done: Collection[tuple[str, str]] = ()) -> None:
@@ -285,7 +285,10 @@ class _ModelTimes:
         if (settled := self._settled(step)) is not None:
             return settled
         users, asked = self.train.n_users, self._asked(step)
-        whole = min(asked, users) if asked > _size(users, 0) else users
+        if 0 < asked <= _size(users, 1):  # maps are over the sample, and take as long in the whole
+            outside = grown(self.shares[: len(taken)][::-1], [own.outside for own in taken][::-1])
+            return taken[0].seconds - taken[0].outside + outside
+        whole = min(asked, users) if asked else users
         shares = [min(1.0, share * users / whole) for share in self.shares[: len(taken)]]
         return grown(shares[::-1], [own.seconds for own in taken][::-1])
 
@@ -327,6 +330,8 @@ def _of_slice(audit: Audit, users: int) -> Audit:
 
 _JITTER = 0.1
 """Seconds from which work is timed once: beside them chance does not count."""
+_QUICK = 1.0
+"""Seconds from which one look at pieces of a map is enough."""
 _CLOSE = 1.6
 """Bounds on a time that are no further apart need no second slice."""
 
@@ -402,13 +407,16 @@ class Sampled(Engine):
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """See `Engine`."""
-        start, first = time.perf_counter(), pieces[: self.workers]
-        timed = list(self.engine.map(partial(_with_seconds, function), first))
+        start, known = time.perf_counter(), list[Answer]()
+        seconds = 0.0
+        # The first ones may make what the others find made: where that is little time, the next ones are looked at.
+        while len(known) < min(len(pieces), 2 * self.workers) and seconds < _QUICK:
+            timed = list(self.engine.map(partial(_with_seconds, function), pieces[len(known) :][: self.workers]))
+            known += [answer for answer, _ in timed]
+            seconds = sum(own for _, own in timed) / len(timed)
         self.inside += time.perf_counter() - start
-        answers = [answer for answer, _ in timed]
-        if left := len(pieces) - len(first):
-            self.left_out += left * sum(seconds for _, seconds in timed) / len(timed) / self.workers
-        yield from islice(cycle(answers), len(pieces))
+        self.left_out += (len(pieces) - len(known)) * seconds / self.workers
+        yield from islice(cycle(known), len(pieces))
 
 
 def _with_seconds(function: Callable[[Piece], Answer], piece: Piece) -> tuple[Answer, float]:
@@ -417,14 +425,14 @@ def _with_seconds(function: Callable[[Piece], Answer], piece: Piece) -> tuple[An
     return answer, time.perf_counter() - start
 
 
-def _advice(config: Configuration, steps: Sequence[StepEstimate], users: int) -> Iterator[str]:
+def _advice(config: Configuration, steps: Sequence[StepEstimate], train: Interactions) -> Iterator[str]:
     """For each audit that takes much of the run: what half of the people would save and lose."""
     total = sum(step.seconds or 0.0 for step in steps)
     for name, audit in config.audits.items():
         own = sum(step.seconds or 0.0 for step in steps if step.step == name)
-        counts = {setting: getattr(audit, setting) for setting in audit.drawn}
+        counts = {setting: getattr(_with_people(audit, train), setting) for setting in audit.drawn}
         for setting, asked in counts.items():
-            count = users if asked is None else asked
+            count = train.n_users if asked is None else asked
             if isinstance(count, int) and count > 1 and own > _ADVISED * total:
                 yield (
                     f"{name}: {setting} = {math.ceil(count / 2)} instead of {count:,} saves up to half of its "
