@@ -26,6 +26,7 @@ class Crafted:
     kind: str
     settings: Mapping[str, Any]
     tables: Mapping[str, pl.DataFrame]
+    kept: frozenset[str] = frozenset()
 
     @property
     def writers(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from recaudit import __version__, lock
 from recaudit.audits import spill
 from recaudit.audits.audit import Subject
+from recaudit.data.interactions import Interactions
 from recaudit.data.splits import Split
 from recaudit.engines import track, working
 from recaudit.errors import NotSupportedError
@@ -20,6 +21,7 @@ from recaudit.runs.configuration import Configuration
 from recaudit.runs.estimate import RunEstimate, check_room, estimate_steps
 from recaudit.runs.folder import Journal, Run
 from recaudit.runs.manifest import AuditRecord, DataRecord, ModelRecord, versions
+from recaudit.runs.recommenders import Model
 from recaudit.specification import as_data
 
 Report = Callable[[Run], str]
@@ -72,8 +74,7 @@ def _stages(
         audit.check(train)
     record = DataRecord.of(config.data.label, data, train, test)
     out.mkdir(parents=True, exist_ok=True)
-    parts: str | None = getattr(config.engine, "parts", None)
-    with lock.alone(out), spill.aside(place_of(parts or out)):
+    with lock.alone(out), spill.aside(place_of(_parts(config) or out)):
         journal = Journal.begin(out, _new_manifest(config, record), fresh=fresh)
         if journal.manifest.status != "complete":
             check_room(config, train, journal.manifest.settled)
@@ -85,31 +86,42 @@ def _stages(
             if all((model.label, name) in journal.manifest.settled for name in steps):
                 yield from (None for _ in range(1 + len(steps)))
                 continue
-            start = time.perf_counter()
-            with working(f"{model.label}: fit"):
-                fitted = model.recommender.fit(train, rng=config.seed)
-            journal.add_fit(model.label, _seconds_since(start))
-            subject = Subject(fitted, model.recommender, data, test)
-            yield
-            for name, audit in steps.items():
-                if (model.label, name) not in journal.manifest.settled:
-                    start = time.perf_counter()
-                    device = "cpu" if audit.idle(fitted) else config.device
-                    try:
-                        own = journal.keeping(model.label, name, type(audit), parts)
-                        with working(f"{model.label}: {name}"), spill.keeping(own):
-                            result = audit.run(subject, rng=config.seed, engine=config.engine, device=device)
-                            _ = result.writers  # what is made when it is first looked at belongs to the step
-                    except NotSupportedError as error:
-                        journal.add_skip(model.label, name, str(error))
-                    else:
-                        journal.add_step(model.label, name, result, _seconds_since(start), device)
-                yield
+            yield from _audited(config, model, data, Split(train, test), journal)
         unreported = report is not None and REPORT not in journal.folder.manifest.files
         if journal.manifest.status != "complete" or unreported:
             with working("report"):
                 journal.complete(None if report is None else report(Run(journal.folder)))
         yield
+
+
+def _audited(config: Configuration, model: Model, data: Interactions, split: Split, journal: Journal) -> Iterator[None]:
+    """Fit a model and put it to its audits; it is let go before the next one is fitted."""
+    start = time.perf_counter()
+    with working(f"{model.label}: fit"):
+        fitted = model.recommender.fit(split.train, rng=config.seed)
+    journal.add_fit(model.label, _seconds_since(start))
+    subject = Subject(fitted, model.recommender, data, split.test)
+    yield
+    for name, audit in config.steps(model).items():
+        if (model.label, name) not in journal.manifest.settled:
+            start = time.perf_counter()
+            device = "cpu" if audit.idle(fitted) else config.device
+            try:
+                own = journal.keeping(model.label, name, type(audit), _parts(config))
+                with working(f"{model.label}: {name}"), spill.keeping(own):
+                    result = audit.run(subject, rng=config.seed, engine=config.engine, device=device)
+                    _ = result.writers  # what is made when it is first looked at belongs to the step
+            except NotSupportedError as error:
+                journal.add_skip(model.label, name, str(error))
+            else:
+                journal.add_step(model.label, name, result, _seconds_since(start), device)
+        yield
+
+
+def _parts(config: Configuration) -> str | None:
+    """Where the parts of large tables are written, if elsewhere than in the run's folder."""
+    parts: str | None = getattr(config.engine, "parts", None)
+    return parts
 
 
 def _new_manifest(config: Configuration, data: DataRecord) -> AuditRecord:
