@@ -98,9 +98,3 @@ class TestMemory:
         people = simulate.Topics(users=20, items=30, topics=3, users_per_step=5)
         with pytest.raises(MachineError, match="A trial of 20 users, 30 items and 50 ratings needs"):
             simulate.run(people, ra.models.Random(), ratings=50, steps=1)
-
-    def test_averages_of_reachability(self, tiny: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:
-        found = ra.reachability(ra.models.ALS(factors=1).fit(tiny))
-        monkeypatch.setattr(machine, "available_memory", lambda: 100)
-        with pytest.raises(MachineError, match=r"Averaging over 3 users and 4 items needs .* a sample of users"):
-            found.frame  # noqa: B018  computed when first looked at

@@ -20,6 +20,7 @@ from recaudit.audits.lists.exposure import Exposure
 from recaudit.audits.mitigation.audit import Mitigation
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.recipe import Change, Max, Own, PredictedRating
+from recaudit.audits.recourse.audit import Recourse
 from recaudit.audits.result import Result
 from recaudit.data import Interactions
 from recaudit.data.catalogue import extended
@@ -58,6 +59,7 @@ AUDITED: list[Audit] = [
     CalibrationCurve(weights=(0.0, 0.9), samples=5),
     Mitigation(k=3, weights=(0.9,), unobserved_weights=(0.3,), beta_factors=(2.0,), users=ASKED, targets=3, samples=5),
     Fidelity(samples=5),
+    Recourse(actions=NextK(2), users=ASKED, items=3, samples=5),
     Composed(
         intervention=Own(NextK(2)), outcome=PredictedRating(), functional=Change(), over=Max(), viewers=ASKED, samples=5
     ),

@@ -184,7 +184,7 @@ def test_models_without_scores_are_left_out_with_the_reason(tmp_path: Path) -> N
 
 
 def test_the_run_must_be_as_it_was(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"ratings\.parquet"):
+    with pytest.raises(ConfigError, match=r"data\.file: .* a file that exists"):
         explore(run, folder=tmp_path)
     with pytest.raises(InputError, match="a model of this run"):
         explore(run, models=["AsL"], folder=run.path.parent)

@@ -26,7 +26,8 @@ from recaudit.errors import MachineError
 from recaudit.models import EASE, FittedModel, Random, Recommender
 from recaudit.registry import AUDITS, MODELS
 from recaudit.runs import Configuration, RunEstimate, estimate, execute, execution
-from recaudit.runs.estimate import FIT, Sampled, catalogue, grown, people
+from recaudit.runs.estimate import FIT, catalogue, people
+from recaudit.runs.timing import Sampled, grown
 
 CONFIG = """
 floors = false

@@ -15,11 +15,9 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import cycle, islice
 from typing import NamedTuple, final
 
 import numpy as np
-from numba.core import event
 
 from recaudit.arrays import IntArray
 from recaudit.audits.audit import Audit, Subject
@@ -29,12 +27,12 @@ from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
 from recaudit.data.splits import Split
 from recaudit.engines import Engine, track
-from recaudit.engines.base import Answer, Piece
 from recaudit.errors import NotSupportedError, RecauditError
 from recaudit.machine import check_memory
 from recaudit.models.checks import check_device
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.recommenders import Model
+from recaudit.runs.timing import Sampled, grown, timed
 
 FIT = "fit"
 """The step that makes a model."""
@@ -47,8 +45,6 @@ ITEMS = 1 / 8, 1 / 4
 FEWEST_ITEMS = 100, 200
 _LARGE_FIRST = (1, 0)
 """The order of the slices: a model of more people is more like the whole one, and may settle a time alone."""
-_LINEAR = 1.25
-"""A measured power up to this is rounding: time that grows with the slice."""
 _ADVISED = 0.1
 """A step with a larger share of the whole has something said about what a smaller sample would save."""
 
@@ -122,7 +118,7 @@ def estimate_steps(
     """
     begun = time.perf_counter()
     check_room(config, split.train, done)
-    timed = [_ModelTimes(config, model, own, split.train) for model, own in _left(config, done)]
+    times = [_ModelTimes(config, model, own, split.train) for model, own in _left(config, done)]
     found: list[StepEstimate] = []
     for which in _LARGE_FIRST:
         parts = {
@@ -130,9 +126,9 @@ def estimate_steps(
             "items": cache(partial(_Slice.of_items, data, split, which)),
         }
         with warnings.catch_warnings(action="ignore"):  # they are about slices
-            for own in track(timed, "Estimate", len(timed)):
+            for own in track(times, "Estimate", len(times)):
                 own.take(parts)
-        found = [step for own in timed for step in own.steps()]
+        found = [step for own in times for step in own.steps()]
         if sum(step.seconds or 0.0 for step in found) < enough:
             break
     spent = time.perf_counter() - begun
@@ -249,7 +245,7 @@ class _ModelTimes:
         self.shares.append(part.share)
 
         fit = partial(recommender.fit, part.train, rng=self.config.seed)
-        seconds, fitted = _timed(fit)
+        seconds, fitted = timed(fit)
         self.taken[FIT].append(_Taken(seconds, seconds))
         subject = Subject(fitted, recommender, part.data, part.test)
         for name, audit in self.audits.items():
@@ -328,10 +324,6 @@ def _of_slice(audit: Audit, users: int) -> Audit:
     return audit.model_copy(update=dict.fromkeys(many, users))
 
 
-_JITTER = 0.1
-"""Seconds from which work is timed once: beside them chance does not count."""
-_QUICK = 1.0
-"""Seconds from which one look at pieces of a map is enough."""
 _CLOSE = 1.6
 """Bounds on a time that are no further apart need no second slice."""
 
@@ -353,76 +345,14 @@ def _audited(config: Configuration, audit: Audit, subject: Subject) -> _Taken:
         return engine
 
     try:
-        seconds, engine = _timed(lambda: run(Sampled(config.engine)))
+        seconds, engine = timed(lambda: run(Sampled(config.engine)))
     except RecauditError:
         raise
     except Exception:  # an audit that holds answers against pieces: it is timed as it is
-        seconds, engine = _timed(partial(run, config.engine))
+        seconds, engine = timed(partial(run, config.engine))
     if not isinstance(engine, Sampled):
         return _Taken(seconds, seconds)
     return _Taken(seconds + engine.left_out, max(0.0, seconds - engine.inside))
-
-
-def _timed(work: Callable[[], Answer]) -> tuple[float, Answer]:
-    """Seconds and the answer; the second time, where the first was short, or something was compiled meanwhile."""
-    with event.install_recorder("numba:compile") as compiled:
-        start = time.perf_counter()
-        answer = work()
-        seconds = time.perf_counter() - start
-    if seconds >= _JITTER and not compiled.buffer:
-        return seconds, answer
-    start = time.perf_counter()
-    answer = work()
-    return min(seconds, time.perf_counter() - start), answer
-
-
-def grown(shares: Sequence[float], seconds: Sequence[float], most: float = 2.0) -> float:
-    """The time at share 1, of times at smaller shares: of two, or of one, as if all of it grew.
-
-    It grows by at most the power `most`.
-    """
-    large, after = shares[-1], seconds[-1]
-    if large >= 1:
-        return after
-    if len(shares) == 1:
-        return after / large
-    small, before = shares[0], seconds[0]
-    power = math.log(max(after, 1e-9) / max(before, 1e-9)) / math.log(large / small)
-    if power > _LINEAR:
-        return float(after * large ** -min(power, most))
-    slope = min(max(after - before, 0.0) / (large - small), after / large)
-    return after + slope * (1 - large)
-
-
-class Sampled(Engine):
-    """Works out the first pieces of every map; the others are counted, and get the answers of those."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.workers: int = getattr(engine, "workers", 1) or 1
-        self.left_out = 0.0
-        """Seconds that the pieces would have taken that were not worked out."""
-        self.inside = 0.0
-        """Seconds in maps."""
-
-    def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
-        """See `Engine`."""
-        start, known = time.perf_counter(), list[Answer]()
-        seconds = 0.0
-        # The first ones may make what the others find made: where that is little time, the next ones are looked at.
-        while len(known) < min(len(pieces), 2 * self.workers) and seconds < _QUICK:
-            timed = list(self.engine.map(partial(_with_seconds, function), pieces[len(known) :][: self.workers]))
-            known += [answer for answer, _ in timed]
-            seconds = sum(own for _, own in timed) / len(timed)
-        self.inside += time.perf_counter() - start
-        self.left_out += (len(pieces) - len(known)) * seconds / self.workers
-        yield from islice(cycle(known), len(pieces))
-
-
-def _with_seconds(function: Callable[[Piece], Answer], piece: Piece) -> tuple[Answer, float]:
-    start = time.perf_counter()
-    answer = function(piece)
-    return answer, time.perf_counter() - start
 
 
 def _advice(config: Configuration, steps: Sequence[StepEstimate], train: Interactions) -> Iterator[str]:
