@@ -26,7 +26,7 @@ from recaudit.errors import DamagedError, DamageWarning, InputError, MachineErro
 from recaudit.folders import FileRecord, verify
 from recaudit.folders.places import place_of
 from recaudit.runs import Configuration, Run, execute
-from recaudit.runs.estimate import Sampled
+from recaudit.runs.timing import Sampled
 
 CONFIG = """
 seed = 3
