@@ -87,9 +87,9 @@ def test_an_item_that_is_kept_out_is_out(model: FittedModel) -> None:
 def test_an_interval_takes_no_more_than_its_stars(model: FittedModel, goal: object) -> None:
     if isinstance(goal, ra.CategoryShare):
         goal = ra.CategoryShare(category=model.data.categories["genre"].names[0], at_least=0.3)
-    asked: dict[str, Any] = {"goal": goal, "effort": ra.TotalChange(), "users": 6, "items": 4, "refits": 0}
+    asked: dict[str, Any] = {"goal": goal, "effort": ra.TotalChange(), "users": 4, "items": 4, "refits": 0}
     stars = ra.recourse(model, actions=NextK(3, ratings=Stars(1, 5)), **asked).pairs
-    between = ra.recourse(model, actions=NextK(3, ratings=Interval(1, 5)), budget=2000, **asked).pairs
+    between = ra.recourse(model, actions=NextK(3, ratings=Interval(1, 5)), budget=200, **asked).pairs
     both = stars.with_columns(between=between["value"], least=between["lower"], how=between["status"])
     for row in both.drop_nulls("value").iter_rows(named=True):
         assert row["how"] != "impossible"
