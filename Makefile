@@ -46,7 +46,7 @@ hard: .venv/test.stamp
 	$(BIN)/python scripts/fuzz.py
 	$(BIN)/python scripts/damage_runs.py
 
-# docs/configuration.md, from the classes.
+# docs/reference/configuration.md, from the classes.
 reference: .venv/test.stamp
 	$(BIN)/python scripts/reference.py
 

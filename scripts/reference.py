@@ -1,4 +1,4 @@
-"""Write docs/configuration.md: every key of a configuration file, from the classes that read it.
+"""Write docs/reference/configuration.md: every key of a configuration file, from the classes that read it.
 
 make reference
 """
@@ -38,7 +38,7 @@ from recaudit.simulate.worlds.scenarios import Course
 from recaudit.specification import NamedParts
 from recaudit.studies.own.config import OwnStudyConfiguration, StudyChange, StudyMetric
 
-PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "configuration.md"
 
 EXAMPLE = """
 seed = 0
@@ -162,7 +162,7 @@ class Reference:
         yield from self._kinds(ENGINES)
 
     def _study(self) -> Iterator[str]:
-        yield "## Studies\n\nThe file of `recaudit study own`: [a question of your own](own-study.md).\n"
+        yield "## Studies\n\nThe file of `recaudit study own`: [a question of your own](../guides/own-study.md).\n"
         yield self._table(settings_of(OwnStudyConfiguration), _TABLES)
         yield "### Metrics of a study\n\n`[[metric]]`, once for each number.\n"
         yield self._table(settings_of(StudyMetric), {"model": "a text or a list of texts", "published": _PRINTED})

@@ -44,7 +44,7 @@ ORDER = [
     "testing",
     "cli",
 ]
-"""Each room imports only from itself and from those before it: docs/architecture.md."""
+"""Each room imports only from itself and from those before it: docs/contributing/architecture.md."""
 
 
 def room_of(module: str) -> str:

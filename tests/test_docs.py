@@ -11,7 +11,7 @@ import pytest
 from recaudit.data.sources import OwnData
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 
 
 def anchors(page: Path) -> set[str]:
@@ -30,7 +30,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_the_defaults_of_the_page_on_data_are_those_of_the_class() -> None:
-    text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / "data.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`[^|]*`) \| ([^|]*) \|[^|]*\|$", text, flags=re.MULTILINE)
     stated = {
         name.strip("` "): default.strip() for names, defaults in rows for name, default in _paired(names, defaults)

@@ -1,4 +1,4 @@
-"""docs/your-own-model.md is true: the lines of each section run, after the first ones."""
+"""docs/guides/your-own-model.md is true: the lines of each section run, after the first ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from recaudit import runs
 
-PAGE = (Path(__file__).parents[1] / "docs" / "your-own-model.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "guides" / "your-own-model.md").read_text(encoding="utf-8")
 FIRST, *SECTIONS = re.split(r"^## ", PAGE, flags=re.MULTILINE)
 CODE = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
 NEEDED = {"scikit-learn": "sklearn", **{name: name.lower() for name in ("implicit", "Surprise", "LensKit", "Cornac")}}

@@ -7,7 +7,7 @@ catalogue goes first: in lists, ranks, top-1 and greedy calibration alike.
 The tolerance of a row is `TIE` times its largest absolute score: far above rounding (up to 4e-15 of it, training
 included) and far below any difference that means something. Tied is whatever is linked by small gaps, so that two items
 with the same vectors are tied whatever stands between them. What no rule can exclude is a gap as wide as the tolerance,
-to rounding: docs/conventions.md has the odds.
+to rounding: docs/concepts/conventions.md has the odds.
 """
 
 from __future__ import annotations

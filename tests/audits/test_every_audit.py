@@ -135,7 +135,7 @@ def test_an_audit_of_the_catalogue_gives_its_number(name: str, split: Split) -> 
 
 
 def test_the_worked_example_prints_what_the_docs_say(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "recipe.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "guides" / "recipe.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     (printed,) = re.findall(r"```text\n(.*?)```", text, flags=re.DOTALL)
     # The example itself is under test.

@@ -148,7 +148,7 @@ class TestSettings:
 
 
 def test_every_setting_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "http.md").read_text(encoding="utf-8")
     lacking = [name for name in Http.model_fields if f"`{name}`" not in page and f"`{name} = " not in page]
     assert lacking == []
 

@@ -63,7 +63,7 @@ def test_a_rule_reads_back_as_it_was() -> None:
     assert (rule.limit, rule.relative, rule.rising) == (0.025, True, False)
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "gate.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "gate.md").read_text(encoding="utf-8")
 
 
 def test_the_rules_of_the_page_are_read() -> None:

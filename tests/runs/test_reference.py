@@ -1,4 +1,4 @@
-"""docs/configuration.md says what the classes say."""
+"""docs/reference/configuration.md says what the classes say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/own-study.md is true: its file is a study, and its lines run."""
+"""docs/guides/own-study.md is true: its file is a study, and its lines run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "own-study.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "own-study.md").read_text(encoding="utf-8")
 
 
 def test_its_file_and_its_lines_run(

@@ -128,7 +128,7 @@ def _models(seen: Inspected) -> list[str]:
         'kind = "top-pop"  # the most popular items, for comparison',
         "",
         "# [[model]]",
-        '# kind = "python"  # your own model: mine.py has def model(data), which returns it (docs/your-own-model.md)',
+        '# kind = "python"  # your own model: def model(data) in mine.py (docs/guides/your-own-model.md)',
         '# object = "mine:model"',
         "",
         "# Without [audits...] accuracy and exposure run; 'recaudit audits' has what else can be asked.",

@@ -78,7 +78,7 @@ def study(
 
 def _needed(config: Path | None) -> Path:
     if config is None:
-        remedy = "docs/own-study.md has one to start from."
+        remedy = "docs/guides/own-study.md has one to start from."
         raise InputError("--config", received="nothing", expected="a TOML file with the question", remedy=remedy)
     return config
 

@@ -22,8 +22,8 @@ def adapt(model: object, data: Interactions, **settings: Any) -> FittedModel:
     """A fitted model of another library, ready to be audited.
 
     `data` is the log that it was trained on. The library is known by the model's class; which ones there are, what each
-    knows of itself and which `settings` it takes is in docs/your-own-model.md. Scores are the library's own, and so is
-    the rule by which it takes in new ratings; where it has none, audits that need one are refused.
+    knows of itself and which `settings` it takes is in docs/guides/your-own-model.md. Scores are the library's own, and
+    so is the rule by which it takes in new ratings; where it has none, audits that need one are refused.
     """
     check_argument("data", data, Interactions)
     for kind in type(model).__mro__:

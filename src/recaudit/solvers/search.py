@@ -6,7 +6,7 @@ not concave can have a higher point elsewhere.
 Where the objective can only be asked, and every query counts (paper 001, section 5.2), simultaneous perturbation: two
 points on either side, `x + eps z` and `x - eps z` with a random sign for each variable, give one directional slope,
 `(F(x + eps z) - F(x - eps z)) / 2 eps`, and the gradient's estimate is that slope times z. The paper prints the slope's
-absolute value without the z, which points nowhere (docs/errata.md).
+absolute value without the z, which points nowhere (docs/papers/errata.md).
 """
 
 from __future__ import annotations

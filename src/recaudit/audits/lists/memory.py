@@ -2,7 +2,7 @@
 
 A model knows what it was trained on better than what it was not: it ranks a user's training items higher for that user
 than for other people, and held-out items less so. Where it ranks held-out items just as high, they look like training
-items to it. The rule and what it was measured on are in docs/data.md.
+items to it. The rule and what it was measured on are in docs/guides/data.md.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Mitigation(ListAudit, CalibrationTarget):
     Every number has one definition at every setting. Lists are judged by what their re-ranking has not seen:
     calibration against the categories of the held-out ratings, folding by who rated what alone. Of every lever the
     setting is picked, other than the one as it is, with the largest sum of nDCG and what the lever aims at, each
-    scaled to 0..1 over its settings. See docs/mitigation.md.
+    scaled to 0..1 over its settings. See docs/guides/mitigation.md.
     """
 
     metrics = METRICS
