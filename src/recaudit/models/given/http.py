@@ -50,7 +50,7 @@ _SENDS_EDITS = ({"history"}, {"items", "ratings"}, {"item", "rating"})
 
 @final
 class Http(Recommender):
-    """A service that is asked over HTTP: nothing is fitted. Templates, limits, and what can go wrong: docs/guides/http.md.
+    """A service asked over HTTP: nothing is fitted. Templates, limits, and what can go wrong: docs/guides/http.md.
 
     In `url` and `request` these are filled in: {user}, {viewer} (whose recommendations are asked for), {items} and
     {ratings} of the user's history, {history} (a list of {item, rating}), {k}. A list of one element with {item} or
