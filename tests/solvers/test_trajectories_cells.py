@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from recaudit.arrays import FloatArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.models.rollouts import RollOut
+from recaudit.solvers.trajectories import cells as cells_module
 from recaudit.solvers.trajectories.cells import CellObjective
-from recaudit.solvers.trajectories.climbing import climb, log_sum_exp
+from recaudit.solvers.trajectories.climbing import climb, log_sum_exp, second_derivatives
 from recaudit.solvers.trajectories.polytope import SINGLE_POINT, Polytope, RatingCell, enumerate_cells, with_interval
 from recaudit.solvers.trajectories.problem import BestRollOuts, RollOutProblem
+from recaudit.solvers.trajectories.screening import Survey
 
 BETA = 1.5
 
@@ -47,12 +49,21 @@ def whole_box(asked: RollOutProblem) -> RatingCell:
     return RatingCell(state, ratings)
 
 
+def surveyed(asked: RollOutProblem, cell: RatingCell, rows: IntArray, few: int = 0) -> tuple[CellObjective, Survey]:
+    """One cell, looked at for these rows; up to `few` of them without a stand-in for the items."""
+    objective, survey = CellObjective(cell, asked, BETA), Survey(1, len(rows))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cells_module, "_FEW", few)
+        objective.survey(rows, 0, survey)
+    return objective, survey
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_groups_are_nowhere_above_the_items(seed: int) -> None:
     asked = problem(seed)
-    cell = CellObjective(whole_box(asked), asked, BETA)
-    level, columns = cell.level, cell.columns
-    groups = cell.survey(np.arange(4))[2]
+    cell, _ = surveyed(asked, whole_box(asked), np.arange(4))
+    level, columns, groups = cell.level, cell.columns, cell.groups
+    assert groups is not None
     assert 20 < len(groups.level) <= 512
     draw = np.random.default_rng(seed)
     points = draw.dirichlet(np.full(len(cell.vertices), 0.3), 200) @ cell.vertices
@@ -65,10 +76,10 @@ def test_groups_are_nowhere_above_the_items(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_ruled_out_is_not_there(seed: int) -> None:
     asked = problem(seed)
-    cell = CellObjective(whole_box(asked), asked, BETA)
     rows, best = np.arange(3, len(asked.targets)), BestRollOuts(asked)
-    groups = cell.survey(rows)[2]
-    exact = cell.solve(rows, groups, best, 1e-8)
+    cell, _ = surveyed(asked, whole_box(asked), rows)
+    exact, groups = cell.solve(rows, best, 1e-8), cell.groups
+    assert groups is not None
     targets = asked.targets[rows]
     own = cell.level[targets], np.ascontiguousarray(cell.columns[:, targets].T)
     for slack in (-1.0, 0.0, 0.3):
@@ -85,37 +96,46 @@ def test_what_is_ruled_out_is_not_there(seed: int) -> None:
             assert (bounds - promised <= 1e-3).all()
 
 
+@pytest.mark.parametrize("few", [0, 10_000])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_survey_is_the_tangent_at_the_centre_and_the_best_vertex(seed: int) -> None:
+def test_a_survey_is_the_tangent_at_the_centre_and_the_best_vertex(seed: int, few: int) -> None:
+    """What is reached is judged by the stand-in, or where targets are few by the second derivatives."""
     asked = problem(seed, items=1300)
-    cell = CellObjective(whole_box(asked), asked, BETA)
-    rows = np.arange(len(asked.targets))
-    bounds, reached, groups = cell.survey(rows)
-    level, columns = cell.level, cell.columns
+    cell, survey = surveyed(asked, whole_box(asked), np.arange(len(asked.targets)), few)
+    bounds, level, columns = survey.bounds[0], cell.level, cell.columns
     own = level[asked.targets] + cell.vertices @ columns[:, asked.targets]  # (vertices, rows)
-    tangent = logsumexp(level) + cell.vertices @ (columns @ np.exp(level - logsumexp(level)))
-    np.testing.assert_allclose(bounds, (own - tangent[:, None]).max(axis=0), atol=1e-9)
-    stand_in = logsumexp(groups.level + cell.vertices @ groups.columns, axis=1)
+    likely = np.exp(level - logsumexp(level))
+    tangent = logsumexp(level) + cell.vertices @ (columns @ likely)
+    exact = (own - tangent[:, None]).max(axis=0)
     left = np.isfinite(bounds)
-    away = (own - stand_in[:, None]).max(axis=0)[left] - reached[left]
-    np.testing.assert_allclose(away, away[0], atol=1e-9)
-    gaps = logsumexp(level + cell.vertices @ columns, axis=1) - stand_in
-    assert gaps.min() - 1e-9 <= away[0] <= gaps.max() + 1e-9
+    assert (bounds >= exact).all()
+    np.testing.assert_allclose(bounds[left], exact[left], rtol=1e-6)
     assert np.isneginf(bounds[np.isin(asked.targets, cell.cell.state.items)]).all()
+    around = np.cov(columns, aweights=likely, bias=True)
+    judged = tangent + np.einsum("vk,kl,vl->v", cell.vertices, around, cell.vertices) / 2
+    assert (cell.groups is None) == (few > 0)
+    if cell.groups is not None:
+        judged = logsumexp(cell.groups.level + cell.vertices @ cell.groups.columns, axis=1)
+    away = (own - judged[:, None]).max(axis=0)[left] - survey.most[left]
+    gaps = logsumexp(level + cell.vertices @ columns, axis=1) - judged
+    np.testing.assert_allclose(away, away[0] if cell.groups else 0.0, atol=1e-9)
+    assert few or gaps.min() - 1e-9 <= away[0] <= gaps.max() + 1e-9
+    assert survey.typical[0] == pytest.approx(survey.most[left].mean())
+    assert (survey.home == 0).all()
 
 
+@pytest.mark.parametrize("few", [0, 10_000])
 @pytest.mark.parametrize("seed", range(3))
-def test_values_are_reached_and_bounds_hold(seed: int) -> None:
+def test_values_are_reached_and_bounds_hold(seed: int, few: int) -> None:
     """Beside the softmax itself at many points of the cell."""
     asked = problem(seed, items=60)
     cells, complete = enumerate_cells(asked, 10_000)
     assert complete
     draw = np.random.default_rng(seed)
     for cell in cells[:10]:
-        objective, best = CellObjective(cell, asked, BETA), BestRollOuts(asked)
-        rows = np.flatnonzero(~np.isin(asked.targets, cell.state.items))
-        looked, _, groups = objective.survey(rows)
-        upper = objective.solve(rows, groups, best, 1e-6)
+        rows, best = np.flatnonzero(~np.isin(asked.targets, cell.state.items)), BestRollOuts(asked)
+        objective, survey = surveyed(asked, cell, rows, few)
+        looked, upper = survey.bounds[0], objective.solve(rows, best, 1e-6)
         slope, intercept = cell.state.affine()
         left = np.setdiff1d(np.arange(60), cell.state.items)
         tried = draw.dirichlet(np.full(len(cell.ratings.vertices), 0.3), 300) @ cell.ratings.vertices
@@ -137,7 +157,8 @@ def test_the_log_sum_exp_and_its_derivatives(items: int, K: int) -> None:
     level, columns, point = 300 * draw.normal(size=items), draw.normal(size=(K, items)), draw.normal(size=K)
     level[1:][draw.random(items - 1) < 0.2] = -np.inf
     weights, gradient, hessian = np.empty(items), np.empty(K), np.empty((K, K))
-    value = log_sum_exp(level, columns, point, weights, gradient, hessian)
+    value = log_sum_exp(level, columns, point, weights, gradient)
+    second_derivatives(columns, weights, gradient, hessian)
     scores = level + point @ columns
     likely = np.exp(scores - logsumexp(scores))
     assert value == pytest.approx(logsumexp(scores), rel=1e-13)

@@ -15,12 +15,14 @@ import numpy as np
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.models.rollouts import Basis
-from recaudit.solvers.trajectories.climbing import climb, log_sum_exp
+from recaudit.solvers.trajectories.climbing import climb, log_sum_exp, scores_at, second_derivatives
 from recaudit.solvers.trajectories.polytope import RatingCell
 from recaudit.solvers.trajectories.problem import BestRollOuts, RollOutProblem, without
-from recaudit.solvers.trajectories.screening import Groups, Tangent, group_items, log_sums, survey
+from recaudit.solvers.trajectories.screening import Groups, Survey, Tangent, group_items, log_sums
 
-# Vertices at which the stand-in is compared with the items.
+# Targets for which a stand-in is not worth its making.
+_FEW = 1000
+# Vertices at which it is compared with the items.
 _COMPARED = 4
 # Steps of a target with the stand-in, how close they come to its best, and steps with all items.
 _STEPS, _CLOSE, _ALL_STEPS = 8, 1e-3, 100
@@ -33,26 +35,22 @@ class CellObjective:
 
     def __init__(self, cell: RatingCell, problem: RollOutProblem, beta: float) -> None:
         self.cell, self.problem = cell, problem
+        self.groups: Groups | None = None
         basis, ratings = cell.state.basis(), cell.ratings.vertices
         weights = beta * (ratings @ basis.matrix.T + basis.constant)
         centre = weights.mean(axis=0)
         self._beta, self._centre, self._matrix, self._constant = beta, centre, basis.matrix, basis.constant
-        allowed = without(problem.candidates, cell.state.items)
-        scores = np.where(allowed, beta * basis.level + centre @ basis.columns, -np.inf)
-        self._leader = int(scores.argmax())
-        level = np.where(allowed, beta * (basis.level - basis.level[self._leader]), 0.0)
-        reach = beta * (np.abs(ratings) @ np.abs(basis.matrix.T) + np.abs(basis.constant)).max(axis=0)
-        size = np.abs(level).max() + reach @ np.maximum(basis.columns.max(axis=1), -basis.columns.min(axis=1))
-        # Sums of K + 1 products, thrice: of the weights, of the scores, of the tangents; and of all the items.
-        self.rounding = _UNIT * ((6 * len(reach) + 32) * size + len(level) + 64)
         self.vertices = weights - centre
-        self._hold(basis)
+        apart, widest = self._hold(basis)
+        reach = beta * (np.abs(ratings) @ np.abs(basis.matrix.T) + np.abs(basis.constant)).max(axis=0)
+        # Sums of K + 1 products, thrice: of the weights, of the scores, of the tangents; and of all the items.
+        self.rounding = _UNIT * ((6 * len(reach) + 32) * (apart + reach @ widest) + len(self.level) + 64)
 
-    def _hold(self, basis: Basis) -> None:
-        self.columns = np.ascontiguousarray(basis.columns)
-        # What all scores share moves no probability: it goes before it can round.
-        self.level = self._beta * (basis.level - basis.level[self._leader]) + self._centre @ basis.columns
-        self.level[~without(self.problem.candidates, self.cell.state.items)] = -np.inf
+    def _hold(self, basis: Basis) -> tuple[float, FloatArray]:
+        allowed = without(self.problem.candidates, self.cell.state.items)
+        self.columns = basis.columns
+        self.level, apart, widest = scores_at(basis.level, basis.columns, self._beta, self._centre, allowed)
+        return apart, widest
 
     @contextmanager
     def at_hand(self) -> Iterator[CellObjective]:
@@ -63,34 +61,38 @@ class CellObjective:
         yield self
         self.columns, self.level = self.columns[:, :0].copy(), self.level[:0].copy()
 
-    def survey(self, rows: IntArray) -> tuple[FloatArray, FloatArray, Groups]:
-        """(rows,) twice, and what stands in for the items: no target of these rows exceeds the first in the cell, -inf
-        for those rated on the way; and they reach about the second at the best vertex, if the stand-in is nowhere
-        farther below the items than at the vertices where the two are compared."""
-        K = len(self.columns)
+    def survey(self, rows: IntArray, place: int, survey: Survey) -> None:
+        """What the cell, in its `place`, may hold for the targets of these rows goes into the survey."""
+        K, vertices, targets = len(self.columns), self.vertices, self.problem.targets[rows]
         weights, gradient, hessian = np.empty(len(self.level)), np.empty(K), np.empty((K, K))
-        value = log_sum_exp(self.level, self.columns, np.zeros(K), weights, gradient, hessian)
-        centre, targets = Tangent(value, gradient, hessian), self.problem.targets[rows]
-        groups = group_items(weights, self.columns, centre, self.vertices)
+        value = log_sum_exp(self.level, self.columns, np.zeros(K), weights, gradient)
+        second_derivatives(self.columns, weights, gradient, hessian)
+        centre = Tangent(value, gradient, hessian)
+        if len(rows) < _FEW:
+            at_vertices = value + vertices @ gradient + ((vertices @ hessian) * vertices).sum(axis=1) / 2
+        else:
+            self.groups = group_items(weights, self.columns, centre, vertices)
+            some = vertices[:: max(1, len(vertices) // _COMPARED)]
+            below = log_sums(self.level, self.columns, some) - log_sums(*self.groups, some)
+            at_vertices = log_sums(*self.groups, vertices) + below.max()
         own = self.level[targets], np.take(self.columns, targets, axis=1)
-        bounds, reached = survey(groups, self.vertices, centre, *own)
-        some = self.vertices[:: max(1, len(self.vertices) // _COMPARED)]
-        below = log_sums(self.level, self.columns, some) - log_sums(*groups, some)
-        return bounds + self.rounding, reached - below.max(), groups
+        survey.add(place, vertices, centre, at_vertices, self.rounding, *own)
 
-    def solve(self, rows: IntArray, groups: Groups, best: BestRollOuts, tol: float) -> FloatArray:
-        """(rows,): these targets do not exceed this in the cell, within `tol` of the best value of each anywhere. Those
-        for which the cell holds nothing are ruled out by what stands in for the items, which tells the others where to
-        begin. What is reached is offered to `best`."""
+    def solve(self, rows: IntArray, best: BestRollOuts, tol: float) -> FloatArray:
+        """(rows,): these targets do not exceed this in the cell, within `tol` of the best value of each anywhere. Where
+        there are many, those for which the cell holds nothing are ruled out by what stands in for the items, which
+        tells the others where to begin. What is reached is offered to `best`."""
         K, targets = len(self.columns), self.problem.targets[rows]
         level, slopes = self.level[targets], np.ascontiguousarray(self.columns[:, targets].T)
         needed = best.lower[rows] + tol - self.rounding
-        bounds, _, starts = climb(
-            *groups, self.vertices, level, slopes, needed, np.empty((0, K)), max(_CLOSE, tol), _STEPS
-        )
+        bounds, starts = np.full(len(rows), np.inf), np.empty((0, K))
+        if self.groups is not None:
+            bounds, _, starts = climb(
+                *self.groups, self.vertices, level, slopes, needed, starts, max(_CLOSE, tol), _STEPS
+            )
         left = np.flatnonzero(bounds > needed)
         if len(left):
-            own = level[left], slopes[left], needed[left], starts[left]
+            own = level[left], slopes[left], needed[left], starts[left] if len(starts) else starts
             aim = max(tol / 2 - 3 * self.rounding, self.rounding)
             exact, value, points = climb(self.level, self.columns, self.vertices, *own, aim, _ALL_STEPS)
             bounds[left] = np.minimum(bounds[left], exact)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from recaudit.arrays import FloatArray
+from recaudit.arrays import BoolArray, FloatArray
 from recaudit.solvers.softmax.moments import exponential
 from recaudit.solvers.trajectories.descent import minimize_over_hull
 
@@ -34,20 +34,13 @@ _TINY = 1e-300
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz", "nnan"}, error_model="numpy")
 def log_sum_exp(
-    level: FloatArray,
-    columns: FloatArray,
-    point: FloatArray,
-    weights: FloatArray,
-    gradient: FloatArray,
-    hessian: FloatArray,
+    level: FloatArray, columns: FloatArray, point: FloatArray, weights: FloatArray, gradient: FloatArray
 ) -> float:
     """log sum_j exp(level_j + columns_j.point); `level` (items,), `columns` (K, items), `point` (K,). Its derivatives
-    go into `gradient` (K,) and `hessian` (K, K), the exponentials, of the largest, into `weights` (items,)."""
+    go into `gradient` (K,), the exponentials, of the largest, into `weights` (items,)."""
     K, items = columns.shape
-    peak = _scores(level, columns, point, weights)
-    total = 0.0
-    gradient[:], hessian[:] = 0.0, 0.0
-    weighted = np.empty(_ITEMS)
+    peak, total = _scores(level, columns, point, weights), 0.0
+    gradient[:] = 0.0
     for start in range(0, items, _ITEMS):
         part = slice(start, min(start + _ITEMS, items))
         scores, own = weights[part], 0.0
@@ -58,20 +51,61 @@ def log_sum_exp(
         for k in range(K):
             column, own = columns[k, part], 0.0
             for j in range(len(scores)):
-                weighted[j] = scores[j] * column[j]
-                own += weighted[j]
+                own += scores[j] * column[j]
             gradient[k] += own
-            for m in range(k + 1):
-                other, own = columns[m, part], 0.0
-                for j in range(len(scores)):
-                    own += weighted[j] * other[j]
-                hessian[k, m] += own
     gradient /= total
+    return float(np.log(total) + peak)
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz", "nnan"}, error_model="numpy")
+def second_derivatives(columns: FloatArray, weights: FloatArray, gradient: FloatArray, hessian: FloatArray) -> None:
+    """Those of the log-sum-exp (K, K), where its `weights` (items,) and `gradient` (K,) are known."""
+    K, items = columns.shape
+    total, weighted = 0.0, np.empty(_ITEMS)
+    hessian[:] = 0.0
+    for start in range(0, items, _ITEMS):
+        part = slice(start, min(start + _ITEMS, items))
+        own = weights[part]
+        for j in range(len(own)):
+            total += own[j]
+        for k in range(K):
+            column = columns[k, part]
+            for j in range(len(own)):
+                weighted[j] = own[j] * column[j]
+            for m in range(k + 1):
+                other, sum_ = columns[m, part], 0.0
+                for j in range(len(own)):
+                    sum_ += weighted[j] * other[j]
+                hessian[k, m] += sum_
     for k in range(K):
         for m in range(k + 1):
             hessian[k, m] = hessian[k, m] / total - gradient[k] * gradient[m]
             hessian[m, k] = hessian[k, m]
-    return float(np.log(total) + peak)
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz", "nnan"}, error_model="numpy")
+def scores_at(
+    level: FloatArray, columns: FloatArray, beta: float, centre: FloatArray, allowed: BoolArray
+) -> tuple[FloatArray, float, FloatArray]:
+    """(items,): `beta * level + centre @ columns`, less beta times one item's level: what all scores share moves no
+    probability, and goes before it can round. -inf where not `allowed` (items,). And what rounding depends on: how far
+    levels are from that item's, and (K,) the largest number of each column."""
+    one = 0
+    while one < len(level) - 1 and not allowed[one]:
+        one += 1
+    own = beta * (level - level[one])
+    scores, apart, widest = np.empty(len(level)), 0.0, np.zeros(len(columns))
+    _scores(own, columns, centre, scores)
+    for j in range(len(level)):
+        apart = max(apart, abs(own[j]))
+    for j in range(len(level)):
+        scores[j] = scores[j] if allowed[j] else -np.inf
+    for k in range(len(columns)):
+        column, largest = columns[k], 0.0
+        for j in range(len(column)):
+            largest = max(largest, abs(column[j]))
+        widest[k] = largest
+    return scores, apart, widest
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz", "nnan"}, error_model="numpy")
@@ -111,7 +145,9 @@ def climb(
     place in `starts` (rows, K), where that has rows.
     """
     half, K = len(vertices) // 2, vertices.shape[1]
-    points, gradients, hessians = np.zeros((_KEPT, K)), np.zeros((_KEPT, K)), np.zeros((_KEPT, K, K))
+    # The last place is for what is not kept; of the second derivatives few are asked for.
+    points, gradients, hessians = np.zeros((_KEPT + 1, K)), np.zeros((_KEPT + 1, K)), np.zeros((_KEPT + 1, K, K))
+    curved, nowhere = np.zeros(_KEPT + 1, np.bool_), _KEPT
     # Of the tangents: at the vertices of the base, from one half to the other, the constant; and the value.
     ahead, risen, constants, values = np.empty((_KEPT, half)), np.empty(_KEPT), np.empty(_KEPT), np.empty(_KEPT)
     rise, weights, along = vertices[half] - vertices[0], np.empty(len(level)), np.empty(half)
@@ -124,7 +160,7 @@ def climb(
         b = own_slopes[row]
         risen_b = _dot(b, rise)
         _products(vertices[:half], b, along)
-        bound, value, best = np.inf, -np.inf, -1
+        bound, value, best = np.inf, -np.inf, nowhere
         for back in range(kept):
             p = (newest - back) % _KEPT
             bound = min(bound, _bound(along, risen_b, ahead[p], risen[p], constants[p]) + own_level[row])
@@ -133,29 +169,35 @@ def climb(
                 value, best = reached, p
             if bound <= needed[row]:
                 break
-        if best >= 0:
-            at[0], residual[0], curvature[0] = points[best], gradients[best] - b, hessians[best]
-        strength = 0.0
+        at[0], residual[0], curvature[0] = points[best], gradients[best] - b, hessians[best]
+        strength, bent = 0.0, curved[best]
         for step in range(steps):
             if bound <= needed[row] or bound - value <= close:
                 break
+            first = step == 0 and len(starts) > 0
+            if not first and not bent and value > -np.inf:
+                slope = residual[0] + b
+                if best != newest:
+                    log_sum_exp(level, columns, at[0], weights, slope)
+                second_derivatives(columns, weights, slope, curvature[0])
+                hessians[best], curved[best], bent = curvature[0], True, True
             newest, kept = (newest + 1) % _KEPT, min(kept + 1, _KEPT)
-            p, predicted = newest, 0.0
-            if step == 0 and len(starts):
+            p, predicted, best = newest, 0.0, nowhere if best == newest else best
+            if first:
                 points[p] = starts[row]
             elif value == -np.inf:
                 points[p] = 0.0
             else:
                 predicted = _newton(curvature, residual, at, strength, vertices, points[p])
-            values[p] = log_sum_exp(level, columns, points[p], weights, gradients[p], hessians[p])
+            values[p], curved[p] = log_sum_exp(level, columns, points[p], weights, gradients[p]), False
             constants[p], risen[p] = values[p] - _dot(gradients[p], points[p]), _dot(gradients[p], rise)
             _products(vertices[:half], gradients[p], ahead[p])
             bound = min(bound, _bound(along, risen_b, ahead[p], risen[p], constants[p]) + own_level[row])
             reached = own_level[row] + _dot(b, points[p]) - values[p]
             strength = _next_strength(strength, reached - value, predicted)
             if reached > value:
-                value = reached
-                at[0], residual[0], curvature[0] = points[p], gradients[p] - b, hessians[p]
+                value, best, bent = reached, p, False
+                at[0], residual[0] = points[p], gradients[p] - b
         bounds[row], found[row], places[row] = bound, value, at[0]
     return bounds, found, places
 

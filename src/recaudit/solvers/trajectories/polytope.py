@@ -31,6 +31,8 @@ Bits = NDArray[np.uint64]
 _FACETS = 64
 """Facets that fit into the bits of one number."""
 _FAR_TOO_MANY = 20
+# Items whose scores are held at once: they stay in the fastest cache.
+_ITEMS = 256
 
 
 class Polytope(NamedTuple):
@@ -83,12 +85,14 @@ def top_regions(cell: RatingCell, among: BoolArray) -> tuple[list[tuple[int, Pol
 
     And whether all of them could be followed.
     """
-    slope, intercept = cell.state.affine()
+    level, columns, matrix, constant = cell.state.basis()
     items = np.flatnonzero(without(among, cell.state.items))
-    scores = slope[items] @ cell.ratings.vertices.T + intercept[items, None]
+    worst, best = score_range(level, columns, cell.ratings.vertices @ matrix.T + constant)
     # An item whose best score in the cell is below another's worst is nowhere on top.
-    items = items[scores.max(axis=1) >= scores.min(axis=1).max(initial=-np.inf)]
-    slope, intercept = np.ascontiguousarray(slope[items]), intercept[items]
+    bar = worst[items].max(initial=-np.inf)
+    items = items[best[items] >= bar - TIE * abs(bar)]
+    slope = columns[:, items].T @ matrix
+    intercept = level[items] + constant @ columns[:, items]
     # Of hundreds that are left, a few are on top at some corner, and these alone leave no room to most of the others;
     # what they leave room to leaves none to most of the rest.
     corners = np.unique((slope @ cell.ratings.vertices.T + intercept[:, None]).argmax(axis=0))
@@ -118,6 +122,25 @@ def with_interval(base: Polytope, low: float, high: float) -> Polytope | None:
     ends = [np.column_stack([vertices, np.full(len(vertices), end)]) for end in (low, high)]
     sides = [facets | np.uint64(1 << bit) for bit in free[:2]]
     return Polytope(np.concatenate(ends), np.concatenate(sides))
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz", "nnan"}, error_model="numpy")
+def score_range(level: FloatArray, columns: FloatArray, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(items,) twice: the lowest and the highest score `level + columns @ point` at any of the `points` (points, K)."""
+    items = len(level)
+    lowest, highest = np.full(items, np.inf), np.full(items, -np.inf)
+    for start in range(0, items, _ITEMS):
+        part = slice(start, min(start + _ITEMS, items))
+        own, low, high = np.empty(part.stop - start), lowest[part], highest[part]
+        for point in points:
+            own[:] = level[part]
+            for k in range(len(columns)):
+                column, by = columns[k, part], point[k]
+                for j in range(len(own)):
+                    own[j] += by * column[j]
+            for j in range(len(own)):
+                low[j], high[j] = min(low[j], own[j]), max(high[j], own[j])
+    return lowest, highest
 
 
 @njit(nogil=True, cache=True)
@@ -167,7 +190,13 @@ def leave_room(
     """(items,): whether these rivals (positions) alone leave an item a part of the polytope on which it is highest."""
     room = np.ones(len(slope), dtype=np.bool_)
     scores, levels = np.empty((len(rivals) + 1, slope.shape[1])), np.empty(len(rivals) + 1)
+    at_vertices, below = slope @ vertices.T + intercept.reshape(-1, 1), 0.0
     for own in range(len(slope)):
+        below = max(below, TIE * np.abs(at_vertices[own]).max())
+    for own in range(len(slope)):
+        if _surely_below(at_vertices, own, rivals, below):
+            room[own] = False
+            continue
         place = len(rivals)
         for r in range(len(rivals)):
             scores[r], levels[r] = slope[rivals[r]], intercept[rivals[r]]
@@ -185,6 +214,20 @@ def leave_room(
             found = region_of_top(scores[:-1], levels[:-1], place, vertices, facets)
         room[own] = len(found[0]) > 0
     return room
+
+
+@njit(nogil=True, cache=True)
+def _surely_below(scores: FloatArray, own: int, rivals: IntArray, tol: float) -> bool:
+    """Whether a rival scores higher at every vertex; `scores` (items, vertices)."""
+    for rival in rivals:
+        higher = True
+        for v in range(scores.shape[1]):
+            if scores[rival, v] <= scores[own, v] + tol:
+                higher = False
+                break
+        if higher:
+            return True
+    return False
 
 
 @njit(nogil=True, cache=True)

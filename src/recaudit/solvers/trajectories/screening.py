@@ -11,10 +11,11 @@ no target exceeds. It is convex as well, and one evaluation costs a fraction.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from recaudit.arithmetic import aligned
 from recaudit.arrays import FloatArray, IntArray
@@ -28,6 +29,8 @@ _WIDER = 1.15
 # Targets that are looked at together: they stay in the fastest cache.
 _ROWS = 512
 _LOWEST = -600.0
+# Added to a bound, of its size, so that it is none the less one in single precision.
+_SINGLE = 2.0**-23
 
 
 class Groups(NamedTuple):
@@ -96,15 +99,36 @@ def _gather(
     return total, sums
 
 
-def survey(
-    groups: Groups, vertices: FloatArray, centre: Tangent, own_level: FloatArray, own_columns: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """(rows,) twice, of targets with `own_level` (rows,) and `own_columns` (K, rows): what they do not exceed in the
-    hull of `vertices`, by the tangent at its centre; and about what they reach at the best vertex, by the stand-in."""
-    half, at_ends = len(vertices) // 2, log_sums(*groups, vertices)
-    base, rise = vertices[:half], vertices[half] - vertices[0]
-    tangent = base @ centre.gradient, rise @ centre.gradient, centre.value
-    return _survey(base, rise, *tangent, at_ends[:half], at_ends[half:], own_level, own_columns)
+@final
+class Survey:
+    """What each cell may hold for each target.
+
+    No target exceeds its `bounds` (cells, targets) there, by the tangent in the cell's centre; -inf where it was rated
+    on the way. It is likely to do best in its `home` (targets,); `typical` (cells,) is about what targets reach.
+    """
+
+    def __init__(self, cells: int, targets: int) -> None:
+        self.bounds = np.empty((cells, targets), dtype=np.float32)
+        self.home, self.most = np.zeros(targets, dtype=np.int64), np.full(targets, -np.inf)
+        self.typical = np.empty(cells)
+
+    def add(
+        self,
+        place: int,
+        vertices: FloatArray,
+        centre: Tangent,
+        at_vertices: FloatArray,
+        rounding: float,
+        own_level: FloatArray,
+        own_columns: FloatArray,
+    ) -> None:
+        """The cell in this `place`, with its `vertices` (vertices, K) and about what the log-sum-exp is `at_vertices`
+        (vertices,); of the targets `own_level` (targets,) and `own_columns` (K, targets)."""
+        half = len(vertices) // 2
+        base, rise = vertices[:half], vertices[half] - vertices[0]
+        tangent = base @ centre.gradient, rise @ centre.gradient, centre.value - rounding
+        own = own_level, own_columns, self.bounds[place], self.home, self.most, place
+        self.typical[place] = _survey(base, rise, *tangent, at_vertices[:half], at_vertices[half:], *own)
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
@@ -118,9 +142,13 @@ def _survey(
     at_top: FloatArray,
     own_level: FloatArray,
     own_columns: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
+    bounds: NDArray[np.float32],
+    home: IntArray,
+    most_reached: FloatArray,
+    place: int,
+) -> float:
     K, rows = own_columns.shape
-    bounds, reached = np.empty(rows), np.empty(rows)
+    total, count = 0.0, 0
     for start in range(0, rows, _ROWS):
         columns, level = own_columns[:, start : start + _ROWS], own_level[start : start + _ROWS]
         n = len(level)
@@ -144,9 +172,16 @@ def _survey(
                 low[r] = max(low[r], here - less)
                 high[r] = max(high[r], here - lesser)
         for r in range(n):
-            bounds[start + r] = level[r] + most[r] + max(risen_b[r] - risen, 0.0) - value
-            reached[start + r] = level[r] + max(low[r], high[r] + risen_b[r])
-    return bounds, reached
+            if level[r] == -np.inf:
+                bounds[start + r] = -np.inf
+                continue
+            bound = level[r] + most[r] + max(risen_b[r] - risen, 0.0) - value
+            bounds[start + r] = bound + _SINGLE * abs(bound)
+            reached = level[r] + max(low[r], high[r] + risen_b[r])
+            total, count = total + reached, count + 1
+            if reached > most_reached[start + r]:
+                most_reached[start + r], home[start + r] = reached, place
+    return total / max(count, 1)
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz", "nnan"}, error_model="numpy")

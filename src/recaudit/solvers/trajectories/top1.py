@@ -31,6 +31,7 @@ from recaudit.solvers.trajectories.cells import CellObjective
 from recaudit.solvers.trajectories.polytope import RatingCell, enumerate_cells, top_regions
 from recaudit.solvers.trajectories.problem import BestRollOuts, RollOutProblem, TrajectorySolution, without
 from recaudit.solvers.trajectories.relaxation import bound_beyond
+from recaudit.solvers.trajectories.screening import Survey
 
 # What the bounds of cells and targets may hold, in bytes.
 _BOUND_BYTES = 1 << 28
@@ -76,30 +77,23 @@ def _solve_cells(
     """(rows,): no target of these rows exceeds this in any cell."""
     if not len(cells):
         return np.full(len(rows), -np.inf)
-    bounds = np.empty((len(cells), len(rows)), dtype=np.float32)
-    home, most, stand_ins = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), -np.inf), []
-    objectives, typical = [], np.empty(len(cells))
+    survey, objectives = Survey(len(cells), len(rows)), []
     for place, cell in enumerate(cells):
         with CellObjective(cell, problem, beta).at_hand() as objective:
-            seen, reached, groups = objective.survey(rows)
+            objective.survey(rows, place, survey)
         objectives.append(objective)
-        stand_ins.append(groups)
-        typical[place] = np.median(reached)
-        better = reached > most
-        home[better], most[better] = place, reached[better]
-        rounded_up = np.nextafter(seen.astype(np.float32), np.float32(np.inf))
-        bounds[place] = np.where(np.isneginf(seen), -np.inf, rounded_up)
+    bounds = survey.bounds
     # What each target can reach in the cell where it seems to do best settles most of the other cells; of the rest the
     # ones where most targets do well come first, so that few targets are improved again and again.
-    order = np.argsort(-typical, kind="stable").tolist()
+    order = np.argsort(-survey.typical, kind="stable").tolist()
     exact = np.full(len(rows), -np.inf)
     for first in (True, False):
         for place in order:
             wanted = bounds[place] > best.lower[rows] + tol
-            own = np.flatnonzero(wanted & (home == place) if first else wanted)
+            own = np.flatnonzero(wanted & (survey.home == place) if first else wanted)
             if len(own):
                 with objectives[place].at_hand() as objective:
-                    found = objective.solve(rows[own], stand_ins[place], best, tol)
+                    found = objective.solve(rows[own], best, tol)
                 exact[own] = np.maximum(exact[own], found)
                 bounds[place, own] = -np.inf
     # What was not solved further is not above what was reached, or within the tolerance of it.
