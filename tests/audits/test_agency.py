@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,22 @@ class TestSeries:
             assert bins["value"].sum() == pytest.approx(1.0)
             assert float((bins["at"] * bins["value"]).sum()) <= result[f"{when}_instability"]
             assert float(((bins["at"] + 0.001) * bins["value"]).sum()) >= result[f"{when}_instability"]
+
+    @pytest.mark.parametrize(
+        ("large", "points"),
+        [
+            (5000, {"horizon": [1, 2, 3, 4, 5], "beta": [0.2, 0.5, 0.8, 1, 2, 3, 4, 5, 6]}),
+            (10, {"horizon": [1, 2], "beta": [0.5, 2, 6]}),
+        ],
+    )
+    def test_curves_of_a_large_catalogue_have_few_points(
+        self, log: Interactions, large: int, points: dict[str, list[float]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys.modules[Agency.__module__], "_LARGE", large)
+        asked = {**ASKED, "users": 2, "followed": 1, "targets": 2, "editors": 2}
+        found = agency(RECOMMENDER, log, by=[], **asked | {"horizons": None, "betas": None})
+        rows = found.series.filter(pl.col("metric") == "past_instability")
+        assert {over: rows.filter(pl.col("over") == over)["at"].to_list() for over in points} == points
 
     def test_nothing_is_swept_where_nothing_is_named(self, log: Interactions) -> None:
         plain = agency(RECOMMENDER, log, by=[], **{**ASKED, "horizons": (), "betas": ()})

@@ -35,6 +35,8 @@ from recaudit.status import Status
 
 # How many users are followed into the future where nothing is said: most, fewest, and times the items.
 _FOLLOWED, _FEWEST, _FOLLOWED_ITEMS = 20, 5, 100_000
+# Of more items than this the curves have few points: each is an audit of its own.
+_LARGE, _FEW_BETAS = 5000, (0.5, 6.0)
 
 
 def _softmax(policy: object) -> object:
@@ -67,10 +69,12 @@ class Agency(RuleAudit):
 
     k: Count = 5
     """How many ratings are free. With the split leave-last and the same k, hindsight needs no other model."""
-    horizons: tuple[Count, ...] = HORIZONS
-    """Other numbers of ratings, for the curves; the model is fitted again for each."""
-    betas: tuple[PositiveFloat, ...] = BETAS
-    """Other betas of the policy, for the curves of everything but future lift, where they would take too long."""
+    horizons: tuple[Count, ...] | None = None
+    """Other numbers of ratings, for the curves; the model is fitted again for each. By default 1 to 5, and where there
+    are more than 5,000 items 1 alone."""
+    betas: tuple[PositiveFloat, ...] | None = None
+    """Other betas of the policy, for the curves of everything but future lift, where they would take too long. By
+    default 0.2, 0.5, 0.8 and 1 to 6, and where there are more than 5,000 items 0.5 and 6."""
     policy: Annotated[Softmax, OneOf(POLICIES), BeforeValidator(_softmax), AfterValidator(_softmax)] = Softmax(beta=2.0)
     """How scores become a recommendation: softmax."""
     distance: Distance = "hellinger"
@@ -329,9 +333,12 @@ def _curves(
     Without betas for the future's own ratings: each would take as long as everything else together.
     """
     main = summary.filter(pl.col("metric") == metric)
-    betas = () if metric == "future_lift" else agency.betas
+    large = runner.data.n_items > _LARGE
+    horizons = (HORIZONS[:1] if large else HORIZONS) if agency.horizons is None else agency.horizons
+    betas = (_FEW_BETAS if large else BETAS) if agency.betas is None else agency.betas
     curves = [pl.DataFrame(schema=SERIES_SCHEMA)]
-    for over, points, here in (("horizon", agency.horizons, agency.k), ("beta", betas, agency.policy.beta)):
+    wanted = ("horizon", horizons, agency.k), ("beta", () if metric == "future_lift" else betas, agency.policy.beta)
+    for over, points, here in wanted:
         if others := [at for at in points if at != here]:
             curve = runner.curve(audit.model_copy(update={"by": ()}), over, others)
             curves += [point(over, here, main), curve.filter(pl.col("metric") == metric.partition("_")[2])]
