@@ -1,6 +1,6 @@
 """What an engine costs: over a run, to start, and for each block; against Threads, in one process.
 
-    python benchmarks/engines.py [SECONDS]     # of the run, by Threads; 60 by default, 300 in docs/guides/scale.md
+    python benchmarks/engines.py [SECONDS]     # of the run, by Threads; 60 by default, 300 in docs/guides/ray.md
 
 The run is reachability of every item on MovieLens 1M, where RECAUDIT_DATA has it, else on a log of its size, for as
 many users as take so long. Ray starts within its run, imports included. CPU seconds are those of this process and all
