@@ -13,6 +13,7 @@ from recaudit.data.synthetic import World
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("fresh", deadline=None)
 settings.load_profile("same")  # `make properties` draws new cases
+collect_ignore = ["plugin"]  # packages of their own: test_plugin installs them first
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

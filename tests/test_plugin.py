@@ -1,9 +1,13 @@
-"""Another package's audit, recommender, policy and environment, without one edited line of recaudit."""
+"""Other packages' audit, recommender, policy and environment, without one edited line of recaudit.
+
+The audit's package is that of docs/contributing/plug-in.md, file by file.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +16,8 @@ from pathlib import Path
 import pytest
 
 PLUGIN = Path(__file__).parent / "plugin"
+STALENESS, PARTS = PLUGIN / "staleness", PLUGIN / "parts"
+PAGE = Path(__file__).parents[1] / "docs" / "contributing" / "plug-in.md"
 Command = Callable[..., str]
 
 CONFIG = """
@@ -24,7 +30,7 @@ half_life = 0.2
 [[model]]
 kind = "als"
 factors = 4
-[audits.overlap]
+[audits.staleness]
 k = 5
 policy = {kind = "logistic", steepness = 2.0}
 """
@@ -43,17 +49,17 @@ kind = "recent"
 [[recommender]]
 kind = "random"
 policy = {kind = "logistic"}
-[audits.overlap]
+[audits.staleness]
 k = 5
 """
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Command:
-    """A command where the package is installed beside recaudit."""
+    """A command where the packages are installed beside recaudit."""
     site = tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*pip, "--target", str(site), str(PLUGIN)], check=True, capture_output=True)
+    subprocess.run([*pip, "--target", str(site), str(STALENESS), str(PARTS)], check=True, capture_output=True)
 
     def command(*arguments: str, cwd: Path | None = None) -> str:
         path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -71,31 +77,33 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Command:
     return command
 
 
-def test_it_is_small() -> None:
-    files = (PLUGIN / "src").rglob("*.py")
-    assert sum(len(file.read_text().splitlines()) for file in files) < 150
+def test_they_are_small() -> None:
+    files = [STALENESS / "recaudit_staleness.py", *(PARTS / "src").rglob("*.py")]
+    assert sum(len(file.read_text().splitlines()) for file in files) < 180
 
 
-def test_it_inherits_the_contracts(run: Command) -> None:
-    assert " passed" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(PLUGIN / "tests/contracts.py"))
+@pytest.mark.parametrize("name", ["pyproject.toml", "recaudit_staleness.py", "test_staleness.py"])
+def test_the_page_shows_the_files(name: str) -> None:
+    assert f"\n{(STALENESS / name).read_text(encoding='utf-8')}```" in PAGE.read_text(encoding="utf-8")
+
+
+def test_they_inherit_the_contracts(run: Command) -> None:
+    tests = [str(STALENESS / "test_staleness.py"), str(PARTS / "tests/contracts.py")]
+    assert " passed" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(PLUGIN), *tests)
 
 
 def test_the_lists_and_help_of_the_command_line_have_it(run: Command) -> None:
-    assert "How much of a user's list everybody else is shown too." in run("-m", "recaudit", "audits")
-    one = " ".join(run("-m", "recaudit", "audits", "overlap").split())
+    assert "How old what people are shown is" in run("-m", "recaudit", "audits")
+    one = " ".join(run("-m", "recaudit", "audits", "staleness").split())
     assert "How scores become a list." in one
-    assert "0 to 1; 0: no two lists share an item" in one
+    assert "0 to 1; 0: all appeared at the end of the log" in one
 
 
 def test_a_configuration_runs_it_into_a_report(run: Command, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(CONFIG)
     run("-m", "recaudit", "audit", "run.toml", "--out", "out", cwd=tmp_path)
     page = (tmp_path / "out/report.html").read_text()
-    for text in (
-        "How much of a user&#39;s list everybody else is shown too",
-        "Overlap of lists@5",
-        "no two lists share",
-    ):
+    for text in ("How old what people are shown is", "Age of lists@5", "all appeared at the end of the log"):
         assert text in page
     manifest = json.loads((tmp_path / "out/manifest.json").read_text())
     [step] = [step for step in manifest["record"]["steps"] if step["model"] == "RecentlyPopular"]
@@ -105,13 +113,15 @@ def test_a_configuration_runs_it_into_a_report(run: Command, tmp_path: Path) -> 
 def test_a_simulation_runs_it_in_the_loop(run: Command, tmp_path: Path) -> None:
     (tmp_path / "loop.toml").write_text(SIMULATION)
     run("-m", "recaudit", "simulate", "loop.toml", "--out", "out", cwd=tmp_path)
-    assert "Overlap of lists" in (tmp_path / "out/report.html").read_text()
+    assert "Age of lists" in (tmp_path / "out/report.html").read_text()
 
 
 def test_python_has_a_verb_for_it(run: Command) -> None:
+    [config] = re.findall(r"```toml\n(# fresh.toml\n.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     code = (
-        "import recaudit as ra, recaudit_example\n"
+        "import pathlib, recaudit as ra, recaudit_example, recaudit_staleness\n"
         "model = recaudit_example.RecentlyPopular().fit(ra.datasets.load('demo'))\n"
-        "print(ra.overlap(model, k=5)['overlap'] == recaudit_example.Overlap(k=5).run(model)['overlap'])\n"
+        "print(ra.staleness(model, k=5)['age'] == recaudit_staleness.Staleness(k=5).run(model)['age'])\n"
+        f"print(list(ra.runs.parse({config!r}, source='page', folder=pathlib.Path()).audits))\n"
     )
-    assert run("-c", code).strip() == "True"
+    assert run("-c", code).split("\n")[:2] == ["True", "['accuracy', 'staleness']"]

@@ -3,7 +3,7 @@
 from recaudit.audits.access import Access, compare_access, compare_access_instability
 from recaudit.audits.agency.audit import Agency, agency
 from recaudit.audits.agency.sweeps import Sweep, sweep_beta, sweep_horizon
-from recaudit.audits.audit import Audit, Subject
+from recaudit.audits.audit import Audit, Context, ListAudit, Subject
 from recaudit.audits.calibration.audit import Calibration, calibration
 from recaudit.audits.calibration.rerank import rerank, rerank_file
 from recaudit.audits.calibration.reranking import (
@@ -43,6 +43,7 @@ __all__ = [
     "Calibration",
     "CalibrationCurve",
     "Composed",
+    "Context",
     "Exposure",
     "Fidelity",
     "Folding",
@@ -50,6 +51,7 @@ __all__ = [
     "Geometry",
     "Instability",
     "InstabilityResult",
+    "ListAudit",
     "ListColumns",
     "MeasuredModels",
     "Metric",

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from recaudit_example import Logistic, Overlap, RecentlyPopular, TwoCamps
+from recaudit_example import Logistic, RecentlyPopular, TwoCamps
 
-from recaudit.testing import AuditContract, EnvironmentContract, ModelContract, PolicyContract
-
-
-class TestOverlap(AuditContract):
-    audit = Overlap(k=5, samples=20)
+from recaudit.testing import EnvironmentContract, ModelContract, PolicyContract
 
 
 class TestRecentlyPopular(ModelContract):

@@ -1,8 +1,0 @@
-"""Parts of recaudit from another package: an audit, a recommender, a policy and an environment."""
-
-from recaudit_example.audit import Overlap
-from recaudit_example.environment import TwoCamps
-from recaudit_example.model import RecentlyPopular
-from recaudit_example.policy import Logistic
-
-__all__ = ["Logistic", "Overlap", "RecentlyPopular", "TwoCamps"]
