@@ -246,7 +246,7 @@ def render_statement(run: Run, template: Path | None = None) -> str:
     evidence = Evidence(run)
     audits = [AuditAccount(evidence, audit) for audit in evidence.settings]
     found = Counter(own.estimate.status for account in audits for own in account.numbers)
-    statuses = {status: found[status] for status in Status}
+    statuses = {status.value: found[status] for status in Status}
     return rendered_markdown(
         _TEMPLATE,
         template,

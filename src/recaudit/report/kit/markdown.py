@@ -130,5 +130,5 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= FILTERS | {"code": code, "fenced": fenced, "toml": toml}
+    environment.filters |= {**FILTERS, "code": code, "fenced": fenced, "toml": toml}
     return environment
