@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, final
 
 import polars as pl
+from pydantic import ValidationError
 
 from recaudit import atomic
 from recaudit.audits.audit import Audit
-from recaudit.audits.recipe.recipe import Rung
+from recaudit.audits.recipe.recipe import Recipe, Rung
 from recaudit.errors import InputError
 from recaudit.metrics.groupings import told_names
 from recaudit.metrics.metric import Metric
@@ -90,19 +91,18 @@ class AuditAccount:
         return [model for model in self.evidence.models if self.name in self.evidence.run.audits(model)]
 
     @cached_property
-    def asked(self) -> Audit:
-        """The audit as it was put to the first of the models."""
-        return self.evidence.run.result(self.models[0], self.name).audit
-
-    @property
-    def recipe(self) -> str:
-        """What is changed, looked at and taken; empty where the audit says no such thing."""
-        return str(self.asked.recipe) if self.known and self.asked.recipe else ""
+    def recipe(self) -> Recipe | None:
+        """What is changed, looked at and taken, as it was asked of the first of the models; None where the audit says
+        no such thing, or its settings cannot be read back."""
+        try:
+            return self.evidence.run.result(self.models[0], self.name).audit.recipe if self.known else None
+        except ValidationError:
+            return None
 
     @property
     def rung(self) -> Rung | None:
         """Where the question stands on the causal ladder; None where the audit does not say."""
-        return self.asked.recipe.rung if self.known and self.asked.recipe else None
+        return self.recipe.rung if self.recipe else None
 
     @property
     def cannot_say(self) -> str:
@@ -115,9 +115,9 @@ class AuditAccount:
         shared = self.evidence.settings[self.name]
         if not self.known:
             return {name: written(value) for name, value in shared.items()}
-        fields = type(self.asked).model_fields
-        required = any(field.is_required() for field in fields.values())
-        default = {} if required else as_data(type(self.asked)())
+        kind: type[Audit] = AUDITS[self.name]
+        fields = kind.model_fields
+        default = {} if any(field.is_required() for field in fields.values()) else as_data(kind())
         return {
             name: written(value)
             for name, value in shared.items()

@@ -183,4 +183,5 @@ def versions(device: str = "cpu") -> dict[str, str]:
 
 def machine() -> str:
     """The kind of this machine: system, processor and cores; nothing that names it."""
-    return f"{platform.system()}, {platform.machine()}, {os.cpu_count() or 1} cores"
+    cores = os.cpu_count() or 1
+    return f"{platform.system()}, {platform.machine()}, {cores} core{'s' * (cores != 1)}"
