@@ -11,9 +11,10 @@ import pytest
 
 from recaudit import __version__, runs
 from recaudit.errors import InputError
-from recaudit.folders import verify
+from recaudit.folders import Folder, verify
 from recaudit.report import render, render_statement
 from recaudit.runs import Run
+from recaudit.runs.changes import changes
 from report.crafted_runs import Model, accuracy, write_run
 
 ROOT = Path(__file__).parents[1]
@@ -114,5 +115,10 @@ def test_a_folder_of_the_version_before_is_read_verified_and_reported_but_not_go
     assert "recaudit 0.1.0" in render(Run.open(old.path))
     assert "which recaudit 0.1.0 wrote" in render_statement(old)
     config = runs.parse('data = {name = "demo"}\n[[model]]\nkind = "random"', source="a.toml", folder=tmp_path)
+    record = old.folder.manifest.record
+    knowing = {**record, "data": {**record["data"], "period": [1.0, 2.0]}}
+    new = Run(Folder(old.path, old.folder.manifest.model_copy(update={"record": knowing})))
+    assert new.manifest.data.period == (1.0, 2.0)
+    assert not list(changes(old, new, {"ALS": ("ALS", "ALS")}))
     with pytest.raises(InputError, match=rf"made by recaudit 0\.1\.0 \(this is {__version__}\)"):
         runs.execute(config, old.path)
