@@ -54,6 +54,7 @@ def _recaudit(
       recaudit demo                         audit built-in data, in a minute
       recaudit init ratings.csv             a configuration for your own file
       recaudit audit my.toml --out runs/my  audit your own recommenders
+      recaudit report runs/my --format md   a statement of the audit, to fill in and sign
       recaudit explore runs/my              change ratings on a page, and see the lists move
       recaudit compare runs/my runs/new     is the second worse, and for whom?
       recaudit history runs/*               every number, from run to run

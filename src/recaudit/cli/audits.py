@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.text import Text
@@ -123,19 +123,39 @@ def demo(
 
 
 @command()
-def report(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")]) -> None:
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")],
+    form: Annotated[
+        Literal["html", "md"], typer.Option("--format", help="The page, or a statement of the audit in Markdown.")
+    ] = "html",
+    template: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --format md: a Jinja template of your own.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --format md: where to; DIR/statement.md if not given.")
+    ] = None,
+) -> None:
     """Write the report of an audit's folder again, from its tables; not from damaged ones.
+
+    With --format md a statement instead: scope, data, method, assumptions, results, limits and how to check them, with
+    a blank for whatever the folder does not know. It is yours to fill in, and is never written over.
 
     \b
       recaudit report runs/demo
+      recaudit report runs/demo --format md
+      recaudit report runs/demo --format md --template mine.md.j2 --out mine.md
     """
     from recaudit.engines import working
-    from recaudit.report import write
+    from recaudit.report import write, write_statement
     from recaudit.runs import Run
 
+    for name, given in (("--template", template), ("--out", out)):
+        if given is not None and form != "md":
+            raise InputError(name, received=str(given), expected="--format md beside it, whose statement it is for")
     with shown(notes()), working("report"):
-        path = write(Run.open(folder))
-    answers().print(f"Report: {path}")
+        run = Run.open(folder)
+        path = write(run) if form == "html" else write_statement(run, out, template)
+    answers().print(f"{'Report' if form == 'html' else 'Statement'}: {path}")
 
 
 def _check_replaceable(out: Path) -> None:

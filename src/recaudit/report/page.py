@@ -9,11 +9,10 @@ from recaudit.folders import REPORT, keep
 from recaudit.metrics.intervals import FEWEST_USERS
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import gaps, headlines_of, left_out_lines
-from recaudit.report.kit.claims import SMALL, Headline
+from recaudit.report.kit.claims import Headline
 from recaudit.report.kit.comparisons import model_colors
 from recaudit.report.kit.document import rendered
-from recaudit.report.kit.numbers import listing
-from recaudit.report.sections.exposure import SMALLEST_SHARE
+from recaudit.report.methods import method_lines, missing_lines
 from recaudit.report.sections.section import sections_of
 from recaudit.report.verdict import RunVerdict, verdict_of
 from recaudit.runs import Run
@@ -54,27 +53,17 @@ def render(run: Run) -> str:
         evidence=evidence,
         manifest=run.manifest,
         headlines=first,
-        missing=_missing(run),
+        missing=missing_lines(run),
         explorer=EXPLORER if EXPLORER in run.folder.manifest.files else None,
         folder=shlex.quote(run.path.resolve().name),
         contents=contents,
         verdict=told,
-        more={title: own for title, own in more.items() if own},
         fewest_users=FEWEST_USERS,
-        small=SMALL,
+        more={title: own for title, own in more.items() if own},
         sections=[(section.template, {**content, "notes": section.notes()}) for section, content in found.items()],
         colors=model_colors(evidence),
-        methods=[content["methods"] for content in found.values() if "methods" in content],
+        methods=[*method_lines(evidence), *(own["methods"] for own in found.values() if "methods" in own)],
         gaps=gaps(evidence),
         left_out=left_out_lines(evidence),
         defined=[(name, evidence.label(name), "", own) for name, own in evidence.definitions.items() if name in shown],
-        smallest_share=SMALLEST_SHARE,
     )
-
-
-def _missing(run: Run) -> list[str]:
-    """What an unfinished run has not come to, audits of the same models together: `accuracy of ALS and EASE`."""
-    audits: dict[str, list[str]] = {}
-    for missing in dict.fromkeys(audit for _, audit in run.missing):
-        audits.setdefault(listing([model for model, audit in run.missing if audit == missing]), []).append(missing)
-    return [f"{listing(same)} of {names}" for names, same in audits.items()]

@@ -53,7 +53,10 @@ def settings_of(audit: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 def changes(before: Run, after: Run, models: Mapping[str, tuple[str, str]]) -> Iterator[RunChange]:
     """Every difference, the weightiest first; `models` are the pairs of labels that are compared."""
     one, other = before.manifest, after.manifest
-    yield from differing("data", one.data.model_dump(mode="json"), other.data.model_dump(mode="json"))
+    # A folder of an earlier version does not know the period of the same log.
+    known = {"period"} if one.data.fingerprint == other.data.fingerprint else set[str]()
+    data = [each.data.model_dump(mode="json", exclude=known) for each in (one, other)]
+    yield from differing("data", *data)
     for name, labels in models.items():
         settings = [
             {"kind": model.kind, **model.settings}

@@ -20,7 +20,7 @@ from recaudit.models.checks import check_device
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.estimate import RunEstimate, check_room, estimate_steps
 from recaudit.runs.folder import Journal, Run
-from recaudit.runs.manifest import AuditRecord, DataRecord, ModelRecord, versions
+from recaudit.runs.manifest import AuditRecord, DataRecord, ModelRecord, machine, versions
 from recaudit.runs.recommenders import Model
 from recaudit.specification import as_data
 
@@ -135,6 +135,7 @@ def _new_manifest(config: Configuration, data: DataRecord) -> AuditRecord:
         config_hash=config.hash,
         data=data,
         versions=versions(config.device),
+        machine=machine(),
         models=tuple(
             ModelRecord(
                 label=model.label,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from importlib import metadata
 from typing import Any, Literal, final
@@ -33,6 +34,8 @@ class DataRecord(Record):
     """Items of the catalogue that nobody rated."""
     silent_users: int = 0
     """Users of the catalogue without ratings."""
+    period: tuple[float, float] | None = None
+    """The first and the last time of a rating, as the log has times; None where it has none."""
     facts: dict[str, int] = Field(default_factory=dict)
     """What was counted while the files were read: `skipped_rows` that could not be read, `items_left_out` and
     `users_left_out`, rows about items and users that have no ratings."""
@@ -53,6 +56,7 @@ class DataRecord(Record):
             categories=tuple(data.categories),
             unrated_items=int((data.item_counts == 0).sum()),
             silent_users=int((data.user_counts == 0).sum()),
+            period=None if data.times is None or not len(data) else (float(data.times.min()), float(data.times.max())),
             facts=dict(data.facts),
         )
 
@@ -112,6 +116,8 @@ class AuditRecord(Record):
     config_hash: str
     data: DataRecord
     versions: dict[str, str]
+    machine: str = ""
+    """The kind of machine that began the run; empty where the version that wrote the folder did not say."""
     models: tuple[ModelRecord, ...]
     audits: tuple[str, ...] = ()
     """What every model is put to, by name."""
@@ -173,3 +179,9 @@ def versions(device: str = "cpu") -> dict[str, str]:
     packages = {name: metadata.version(name) for name in _PACKAGES}
     gpu = {"gpu": torch.cuda.get_device_name(device)} if device != "cpu" and torch.cuda.is_available() else {}
     return {"python": platform.python_version(), "recaudit": __version__, **packages, **gpu}
+
+
+def machine() -> str:
+    """The kind of this machine: system, processor and cores; nothing that names it."""
+    cores = os.cpu_count() or 1
+    return f"{platform.system()}, {platform.machine()}, {cores} core{'s' * (cores != 1)}"

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache
 from importlib import resources
@@ -67,12 +67,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    named = (chance, count, duration, listing, percent, plural, script_json, times, _moment, _split, _unbroken)
-    environment.filters |= {function.__name__.lstrip("_"): function for function in named}
-    environment.filters |= {
-        "settings": settings_line,
-        "pretty_json": lambda value: json.dumps(value, indent=2, ensure_ascii=False, default=str),
-    }
+    environment.filters |= FILTERS
     return environment
 
 
@@ -101,3 +96,12 @@ def _split(config: Mapping[str, Any]) -> str:
 def _unbroken(text: str) -> str:
     """The text with intervals that stay on one line."""
     return re.sub(r"\[[^\[\]]*\]", lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+
+
+_NAMED = (chance, count, duration, listing, percent, plural, script_json, times, _moment, _split, _unbroken)
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    **{function.__name__.lstrip("_"): function for function in _NAMED},
+    "settings": settings_line,
+    "pretty_json": lambda value: json.dumps(value, indent=2, ensure_ascii=False, default=str),
+}
+"""What templates can do with a value."""

@@ -37,7 +37,8 @@ def basis(evidence: Evidence, audit: str, model: str) -> str:
 
 
 def _rule(facts: Mapping[str, Any]) -> str:
-    return f"{str(facts['rule']).rstrip('.')}. {fidelity_words(facts['fidelity'])}"
+    tested = fidelity_words(facts["fidelity"]) if "fidelity" in facts else "Not checked by refits."
+    return f"{str(facts['rule']).rstrip('.')}. {tested}"
 
 
 def _spread(facts: Mapping[str, Mapping[str, Any]]) -> list[Note]:
