@@ -103,6 +103,7 @@ def test_audits_draw_where_a_log_is_large(log: Interactions, monkeypatch: pytest
     model = ra.models.ALS(factors=2, iterations=2).fit(log)
     monkeypatch.setattr(reachability, "MOST_SCORES", 1)
     monkeypatch.setattr(reachability, "DRAWN_SCORES", 1)
+    monkeypatch.setattr(reachability, "DRAWN_TARGETS", 5)
     monkeypatch.setattr(instability, "_MOST_ASKED", 40 * USERS)
     monkeypatch.setattr(folding, "_MOST_PAIRS", 40 * log.n_items)
     rest: dict[str, Any] = {"samples": 10, "by": ("history",)}
@@ -114,6 +115,12 @@ def test_audits_draw_where_a_log_is_large(log: Interactions, monkeypatch: pytest
         assert len(result.users) == asked
         assert f"{asked} of 203 users were asked about" in result.summary()
     assert len(moved.editors) == USERS
+    few = ra.reachability(model, actions=NextK(2), refits=0, **rest)
+    assert few.facts["drawn"] == {"users": 30, "of": USERS, "by": "history", "targets": 5, "items": log.n_items}
+    assert few.pairs["item"].n_unique() == 5
+    assert f"about 5 targets, drawn from {log.n_items} items" in few.summary()
+    assert ra.reachability(model, actions=NextK(2), refits=0, targets="all", **rest).pairs["item"].n_unique() > 5
+    assert ra.reachability(model, actions=NextK(2), refits=0, users=2, **rest).pairs["item"].n_unique() > 5
     everybody = ra.reachability(model, actions=NextK(2), refits=0, targets=3, users="all", **rest)
     assert len(everybody.users) == USERS
     assert "drawn" not in everybody.facts

@@ -155,22 +155,23 @@ class TestTimes:
     def test_people_who_are_drawn_where_nothing_is_said_are_those_of_the_whole_log(
         self, monkeypatch: pytest.MonkeyPatch, model: str
     ) -> None:
-        # 40 users of 2,000 would be asked about; all of a slice would be.
+        # 40 users of 2,000 would be asked about 50 items of 60; all of a slice would be, about all.
         for part in (reachability, samples):
             monkeypatch.setattr(part, "MOST_SCORES", 1_000_000)
-            monkeypatch.setattr(part, "DRAWN_SCORES", 40 * 60 * 60)
+            monkeypatch.setattr(part, "DRAWN_SCORES", 40 * 50 * 60)
+            monkeypatch.setattr(part, "DRAWN_TARGETS", 50)
         asked = list[object]()
         real = reachability.Reachability.measure
 
         def measure(self: reachability.Reachability, subject: Subject, context: Context) -> Result:
             found = real(self, subject, context)
-            asked.append(found.facts["drawn"]["users"] if "drawn" in found.facts else self.users)
+            asked.append((len(found.users), found.pairs["item"].n_unique()))
             return found
 
         monkeypatch.setattr(reachability.Reachability, "measure", measure)
         text = CONFIG.replace("[audits.slow]", "[audits.reachability]\nrefits = 0").replace('"slow"', f'"{model}"')
         told = estimate(parsed(text))
-        assert set(asked) == {40}
+        assert set(asked) == {(40, 50)}
         assert all(step.seconds is not None for step in told.steps)
 
     def test_little_is_worked_out(self) -> None:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, final
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar, final
 
 import numpy as np
 import polars as pl
@@ -113,6 +113,14 @@ class Audit(Called, ABC):
     def check(self, data: Interactions) -> None:
         """That the log offers what the settings name: known before anything is fitted."""
         groupings(data, self.by)
+
+    def drawn_from(self, data: Interactions) -> Self:
+        """The same audit, which says how many people it draws from this log where nothing was said."""
+        effort = self.asking_effort(data)
+        if effort is None or getattr(self, self.drawn[0]) is not None:
+            return self
+        count = effort.people(data.n_users)
+        return self if count == data.n_users else self.model_copy(update={self.drawn[0]: count})
 
     def asking_effort(self, data: Interactions) -> Effort | None:
         """What it costs to ask about somebody, by which people are drawn where nothing is said; None where all are."""

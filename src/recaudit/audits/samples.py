@@ -24,8 +24,9 @@ from recaudit.seeding import Keys, derive, uniforms
 SomeIds = int | Iterable[object] | None
 """How many to draw at random, the ids themselves, "all", or None where nothing is said: what `Some | None` holds."""
 EVERYBODY = "all"
-MOST_SCORES, DRAWN_SCORES = 10**11, 3 * 10**9
-"""Users x others x items, by which the time goes that pairs take: of everybody, and where some are drawn."""
+MOST_SCORES, DRAWN_SCORES, DRAWN_TARGETS = 10**11, 10**9, 1000
+"""Users x others x items, by which the time goes that pairs take: of everybody, and where some are drawn; and of how
+many items these are asked about."""
 
 
 @final
@@ -82,23 +83,28 @@ def stratified(data: Interactions, count: int, rng: int, label: str) -> IntArray
     return np.sort(order[((np.arange(count) + start) * (data.n_users / count)).astype(np.int64)])
 
 
-def draw_facts(some: SomeIds, asked: int, data: Interactions) -> dict[str, Any]:
-    """For the facts of a result: how many were drawn although nothing was said, where not all were `asked` about.
+def draw_facts(some: SomeIds, asked: int, data: Interactions, targets: int | None = None) -> dict[str, Any]:
+    """For the facts of a result: how many were drawn although nothing was said, where not all were `asked` about; and
+    how many `targets`, where not all items are.
 
     An interval over them is that of a simple draw of so many from everybody; strata can only help, so that it is no
     narrower than what is known about all.
     """
-    if some is not None or asked == data.n_users:
+    drawn = {} if targets in (None, data.n_items) else {"targets": targets, "items": data.n_items}
+    if some is not None or (asked == data.n_users and not drawn):
         return {}
-    return {"drawn": {"users": asked, "of": data.n_users, "by": "history"}}
+    return {"drawn": {"users": asked, "of": data.n_users, "by": "history", **drawn}}
 
 
 def drawn_words(drawn: Mapping[str, Any]) -> str:
     """The same as a sentence."""
-    return (
+    users = (
         f"{drawn['users']:,} of {drawn['of']:,} users were asked about, drawn in proportion to how much they have "
         "rated; the intervals include what that leaves open."
     )
+    if "targets" not in drawn:
+        return users
+    return f"{users} The numbers are about {drawn['targets']:,} targets, drawn from {drawn['items']:,} items."
 
 
 def resolve_items(some: SomeIds, data: Interactions, rng: int, label: str = "items") -> IntArray:

@@ -231,7 +231,8 @@ class _ModelTimes:
 
     def __init__(self, config: Configuration, model: Model, audits: dict[str, Audit], train: Interactions) -> None:
         self.config, self.model, self.train = config, model, train
-        self.audits = {name: _with_people(audit, train) for name, audit in audits.items()}
+        # Of a slice they would draw others.
+        self.audits = {name: audit.drawn_from(train) for name, audit in audits.items()}
         self.taken: dict[str, list[_Taken]] = {step: [] for step in (FIT, *audits)}
         self.shares: list[float] = []
         self.refused: dict[str, RecauditError] = {}
@@ -308,16 +309,6 @@ class _ModelTimes:
         return (least + most) / 2 if most <= _CLOSE * least else None
 
 
-def _with_people(audit: Audit, log: Interactions) -> Audit:
-    """The audit that says how many people it draws from this log where nothing was said: of a slice it would draw
-    others."""
-    effort = audit.asking_effort(log)
-    if effort is None or getattr(audit, audit.drawn[0]) is not None:
-        return audit
-    count = effort.people(log.n_users)
-    return audit if count == log.n_users else audit.model_copy(update={audit.drawn[0]: count})
-
-
 def _of_slice(audit: Audit, users: int) -> Audit:
     """The audit of everybody in a slice, where it draws more people than that has."""
     many = [name for name in audit.drawn if isinstance(count := getattr(audit, name), int) and count > users]
@@ -360,7 +351,7 @@ def _advice(config: Configuration, steps: Sequence[StepEstimate], train: Interac
     total = sum(step.seconds or 0.0 for step in steps)
     for name, audit in config.audits.items():
         own = sum(step.seconds or 0.0 for step in steps if step.step == name)
-        counts = {setting: getattr(_with_people(audit, train), setting) for setting in audit.drawn}
+        counts = {setting: getattr(audit.drawn_from(train), setting) for setting in audit.drawn}
         for setting, asked in counts.items():
             count = train.n_users if asked is None else asked
             if isinstance(count, int) and count > 1 and own > _ADVISED * total:

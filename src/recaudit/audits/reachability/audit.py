@@ -26,11 +26,13 @@ from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
 from recaudit.audits.rules import RuleAudit, rule_facts
 from recaudit.audits.samples import (
     DRAWN_SCORES,
+    DRAWN_TARGETS,
     EVERYBODY,
     MOST_SCORES,
     Baseline,
     Candidates,
     Effort,
+    SomeIds,
     count_of,
     draw_facts,
     resolve_items,
@@ -90,9 +92,10 @@ class Reachability(RuleAudit):
     users: Some | None = None
     """Whose ratings are free: a count, drawn at random and the same for every model, ids, or "all". Where nothing is
     said all, as long as users x targets x items are at most 10^11 (MovieLens 1M); of larger logs so many users that
-    they are 3 x 10^9, but at least 30, drawn by history: fewer targets leave room for more users."""
+    they are 10^9, but at least 30, drawn by history: fewer targets leave room for more users."""
     targets: Some | None = None
-    """The items whose probability is asked about: a count or ids; all candidates by default."""
+    """The items whose probability is asked about: a count, ids, or "all", which are all candidates. Where nothing is
+    said all; where users are drawn because the log is large, 1,000 of them, drawn at random."""
     candidates: Candidates = "unseen"
     """What the policy chooses from: items that are neither seen nor acted on (films), or all but the acted on (music,
     news)."""
@@ -132,11 +135,24 @@ class Reachability(RuleAudit):
         """The table of pairs, as far as it is not in files, and the matrices that they are averaged in."""
         users = count_of(self.users, data.n_users, self.asking_effort(data))
         matrices = CELL_BYTES * core_count() * max(data.n_items, min(users * data.n_items, MOST_CELLS))
-        return PAIR_BYTES * min(users * count_of(self.targets, data.n_items), MOST_ROWS) + matrices
+        return PAIR_BYTES * min(users * count_of(self._targets(data), data.n_items), MOST_ROWS) + matrices
 
     def asking_effort(self, data: Interactions) -> Effort:
         """See `Audit`: every target is looked at beside all items."""
-        return Effort(count_of(self.targets, data.n_items) * data.n_items, MOST_SCORES, DRAWN_SCORES)
+        targets = self._targets(data)
+        most = MOST_SCORES if targets == self.targets else DRAWN_SCORES
+        return Effort(count_of(targets, data.n_items) * data.n_items, most, DRAWN_SCORES)
+
+    def drawn_from(self, data: Interactions) -> Reachability:
+        """See `Audit`; and how many targets."""
+        return super().drawn_from(data).model_copy(update={"targets": self._targets(data)})
+
+    def _targets(self, data: Interactions) -> SomeIds:
+        """Where nothing is said all, unless those who are asked about are drawn."""
+        large = data.n_users * data.n_items**2 > MOST_SCORES
+        if self.targets is None and self.users is None and large and data.n_items > DRAWN_TARGETS:
+            return DRAWN_TARGETS
+        return self.targets
 
     def _exact(self, model: FittedModel) -> bool:
         """Whether an exact solver answers for known action items."""
@@ -164,7 +180,9 @@ class Reachability(RuleAudit):
             method.check_pairs(users)
         facts = {"baseline": self.resolved_baseline, **rating_facts(model, log, self.actions, users, rng)}
         facts |= rule_facts(self, subject, model, log, context)
-        facts |= system_facts(model) | draw_facts(self.users, len(users), log)
+        facts |= system_facts(model) | draw_facts(
+            self.users, len(users), log, targets if self.targets is None else None
+        )
         size, engine = USERS, context.engine
         if context.device != "cpu":
             size, engine = _DEVICE_USERS, with_workers(engine, _DEVICE_THREADS) if engine == Serial() else engine
@@ -176,7 +194,8 @@ class Reachability(RuleAudit):
     def method(self, model: FittedModel, log: Interactions, rng: int, device: str = "cpu") -> Method:
         """What answers: it follows from the response that the model says it has, and refuses what it does not know."""
         check_response(model)
-        targets = None if self.targets in (None, EVERYBODY) else resolve_items(self.targets, log, rng)
+        some = self._targets(log)
+        targets = None if some in (None, EVERYBODY) else resolve_items(some, log, rng)
         asked = (self, model, log, targets, rng)
         future, affine = isinstance(self.actions, Future), model.response is AffineResponse
         if self._exact(model):
