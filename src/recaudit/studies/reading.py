@@ -12,6 +12,7 @@ from typing import final
 
 import polars as pl
 
+from recaudit.registry import Displayed
 from recaudit.report.kit.charts import Figure
 
 
@@ -218,8 +219,10 @@ class PlainTable:
 
 @final
 @dataclass(frozen=True)
-class StudyTable:
+class StudyTable(Displayed):
     """One table or figure of a paper: its rows, its charts, and the ladder of what was changed."""
+
+    display = "study-table"
 
     name: str
     """Of its anchor and files: `table-4`."""
