@@ -218,7 +218,7 @@ class PlainTable:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StudyTable(Displayed):
     """One table or figure of a paper: its rows, its charts, and the ladder of what was changed."""
 
@@ -248,6 +248,13 @@ class StudyTable(Displayed):
     def climbed(self) -> list[StudyRow]:
         """The rows that have a ladder."""
         return [row for row in self.rows if row.variants]
+
+    def summary(self) -> str:
+        """Every row in a line."""
+        told = (f"  {row.name}: published {row.published.text}, ours {row.told}: {row.agreement}" for row in self.rows)
+        return "\n".join([self.title, *told])
+
+    __repr__ = summary
 
 
 _LONG = 1e7

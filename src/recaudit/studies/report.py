@@ -95,13 +95,8 @@ class StudyReport(Displayed):
 
     def summary(self) -> str:
         """Every row in a line, and how many stand how."""
-        lines = [f"{self.study.title} ({self.results.size})"]
-        for table in self.tables:
-            lines += ["", table.title]
-            lines += [
-                f"  {row.name}: published {row.published.text}, ours {row.told}: {row.agreement}" for row in table.rows
-            ]
-        return "\n".join([*lines, "", self.verdict])
+        head = f"{self.study.title} ({self.results.size})"
+        return "\n\n".join([head, *(table.summary() for table in self.tables), self.verdict])
 
     __repr__ = summary
 

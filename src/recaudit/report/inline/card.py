@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from recaudit.report.kit.charts import Figure
 from recaudit.report.kit.document import drawing, fragment
-from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate
+from recaudit.report.kit.numbers import Estimate
 from recaudit.status import Status
 
 MOST_ROWS = 20
@@ -19,7 +19,7 @@ _STANDS = {
     Status.BOUNDED: "a lower bound",
     Status.FAILED: "could not be computed",
     Status.IMPOSSIBLE: "proved impossible",
-    Status.NOT_APPLICABLE: "nothing to measure",
+    Status.NOT_APPLICABLE: "no answer here",
 }
 """A status in words; what is solved goes without saying."""
 
@@ -98,5 +98,5 @@ def stands(status: str) -> str:
 
 
 def people(users: int) -> str:
-    """A number of people, as a cell."""
-    return f"{users:,}" if users else NOT_AVAILABLE
+    """A number of people, as a cell; empty where there are none."""
+    return f"{users:,}" if users else ""

@@ -15,6 +15,10 @@ from recaudit.report.kit import charts as kit
 from recaudit.report.kit.numbers import Estimate, plural
 
 _HEIGHT = 200
+_BANDS = 3
+"""Lines of which the bands can be told apart."""
+_FEW = 20
+"""Points of a line that are marked."""
 _STEPS = 5
 """Bars of a histogram for each power of ten."""
 
@@ -54,17 +58,20 @@ def shares(heading: str, estimates: Mapping[str, Estimate], shown: str, before: 
 
 
 def lines(heading: str, table: pl.DataFrame, names: Sequence[str], x: str, y: str, *, percent: bool = False) -> Drawing:
-    """A line for each name with its band: columns `name`, `at`, `value`, `lower` and `upper`."""
+    """A line for each name, of few with its band: columns `name`, `at`, `value`, `lower` and `upper`."""
     place = pl.col("name").replace_strict(dict(zip(names, range(len(names)), strict=True)), return_dtype=pl.Int64)
     rows = table.with_columns(series=place).drop("name")
     colors = {name: kit.series_color(own) for own, name in enumerate(names)}
     across = alt.X("at:Q", title=x, scale=alt.Scale(zero=False, nice=False))
-    axis = alt.Axis(grid=True, tickCount=5, **({"format": "%"} if percent else {}))
+    axis = alt.Axis(grid=True, tickCount=5, format="%" if percent else alt.Undefined)
     up, low = (alt.Y(f"{end}:Q", title=y, scale=alt.Scale(zero=False), axis=axis) for end in ("value", "lower"))
     base, color = alt.Chart(rows), kit.by_series(colors)
+    bands = [base.mark_area(opacity=0.15).encode(across, low, alt.Y2("upper:Q"), color)]
     layers = [
-        base.mark_area(opacity=0.15).encode(across, low, alt.Y2("upper:Q"), color),
-        base.mark_line(strokeWidth=2, point={"size": 20}).encode(across, up, color),
+        *(bands if len(names) <= _BANDS else []),
+        base.mark_line(strokeWidth=2, point={"size": 20} if rows["at"].n_unique() <= _FEW else False).encode(
+            across, up, color
+        ),
     ]
     last = table.group_by("name", maintain_order=True).agg(pl.col("at", "value").last())
     said = "; ".join(f"{row['name'] or y}: {row['value']:.3g} at {row['at']:g}" for row in last.iter_rows(named=True))
@@ -89,7 +96,7 @@ def lifts(pairs: pl.LazyFrame) -> Drawing | None:
         .encode(x, alt.X2("x2:Q"), y, alt.Y2Datum(0))
     )
     one = kit.chart([{"x": 1.0}]).mark_rule(stroke=kit.INK, strokeDash=[3, 3]).encode(x)
-    total, above = drawn["pairs"].sum(), finite.filter(pl.col("lift") > 1).select(pl.len()).collect().item()
+    total, above = int(drawn["pairs"].sum()), finite.filter(pl.col("lift") > 1).select(pl.len()).collect().item()
     most = 10.0 ** floor(log10(high))
     about = f"{above:,} of {plural(total, 'pair')} can be made likelier than now; the axis ends beyond {times(most)}."
     return Drawing(kit.figure("How much likelier people can make an item", about, 150, bars, one))

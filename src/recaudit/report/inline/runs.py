@@ -21,17 +21,9 @@ def shown_comparison(comparison: RunComparison) -> str:
     order = sorted(reading.overall, key=lambda own: VERDICTS.index(own.verdict))
     everybody = [_row(own, several=several) for own in order]
     groups = [_row(own, several=several) for own in ranked(reading.groups, *SHOWN)[:_MOST_GROUPS]]
-    headings = (
-        "",
-        "model",
-        "for",
-        "before → after",
-        "difference",
-        f"{comparison.confidence:.0%} interval",
-        "p",
-        "people",
-    )
-    headings = (*headings, "verdict")
+    interval = f"{comparison.confidence:.0%} interval"
+    numbers = ("before → after", "difference", interval, "p", "people")
+    headings = ("", "model", "for", *numbers, "verdict")
     corrected = "" if comparison.correction == "none" else ", corrected for the number of questions"
     return Card(
         title="Comparison",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from recaudit.report.inline.card import Card, CardTable, number
 from recaudit.report.inline.figures import lines
-from recaudit.report.kit.numbers import Estimate, plural
+from recaudit.report.kit.numbers import Estimate, plural, written
 from recaudit.report.simulation.terms import ONLINE, term
 from recaudit.simulate.loop.simulation import Comparison, Simulation, interval
 
@@ -26,7 +28,7 @@ def shown_simulation(simulation: Simulation) -> str:
         asked=", ".join(
             (
                 f"{settings['recommender']['kind']} in {settings['scenario']['name']}",
-                f"policy {settings['policy']['kind']}",
+                f"policy {written(settings['policy'])}",
                 _length(simulation),
             )
         ),
@@ -65,7 +67,7 @@ def _length(simulation: Simulation) -> str:
     return f"{plural(simulation.trials, 'trial')} of {plural(simulation.steps['step'].n_unique(), 'step')}"
 
 
-def _curves(simulations: dict[str, Simulation]) -> pl.DataFrame:
+def _curves(simulations: Mapping[str, Simulation]) -> pl.DataFrame:
     """The mean rating of each at every step, as a chart of lines takes it."""
     return pl.concat(
         own.curve("mean_rating").select(
