@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -102,3 +103,5 @@ def test_a_notebook_is_kept_small_and_without_outputs(path: Path, script: Module
     assert 12 <= len(cells) <= 25
     assert cells[0].source.startswith("# ")
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
+    links = [link for cell in cells for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", cell.source)]
+    assert [link for link in links if not (path.parent / link).exists()] == []

@@ -10,7 +10,7 @@ from recaudit.runs.comparison import VERDICTS, RunComparison
 from recaudit.runs.gate import Decision
 
 _MOST_GROUPS = 8
-"""Of the groups that are worse or better off, those that are shown."""
+"""Of the groups that differ, those that are shown."""
 _WORDS = ("model", "for", "verdict", "rule")
 
 
@@ -20,7 +20,8 @@ def shown_comparison(comparison: RunComparison) -> str:
     several = len(comparison.models) > 1
     order = sorted(reading.overall, key=lambda own: VERDICTS.index(own.verdict))
     everybody = [_row(own, several=several) for own in order]
-    groups = [_row(own, several=several) for own in ranked(reading.groups, *SHOWN)[:_MOST_GROUPS]]
+    apart = [own for verdict in SHOWN for own in ranked(reading.groups, verdict)]
+    groups = [_row(own, several=several) for own in apart[:_MOST_GROUPS]]
     interval = f"{comparison.confidence:.0%} interval"
     numbers = ("before → after", "difference", interval, "p", "people")
     headings = ("", "model", "for", *numbers, "verdict")
@@ -31,7 +32,7 @@ def shown_comparison(comparison: RunComparison) -> str:
         verdict=reading.verdict,
         tables=[
             CardTable(headings, everybody, "About everybody", _WORDS),
-            CardTable(headings, groups, "Groups that differ most", _WORDS),
+            CardTable(headings, groups, "Groups that differ, those worse off first", _WORDS),
         ],
         notes=[f"Paired by person; p{corrected}.", *reading.notes],
     ).html
