@@ -11,7 +11,7 @@ from recaudit.studies.report import StudyReport
 def shown_study(report: StudyReport) -> str:
     """How its tables stand, a row each."""
     rows = [
-        (table.name, table.title, ", ".join(f"{many} {mark}" for mark, many in counted([table]).items() if many))
+        (table.name, table.title, "; ".join(f"{many} {mark}" for mark, many in counted([table]).items() if many))
         for table in report.tables
     ]
     return Card(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import polars as pl
 
@@ -11,7 +11,7 @@ from recaudit.audits.result import Result
 from recaudit.metrics.groupings import told_names
 from recaudit.report.inline.card import Card, CardTable, Drawing, number, people, stands
 from recaudit.report.inline.figures import interval_rows, lifts, lines, shares
-from recaudit.report.kit.numbers import Estimate, standing
+from recaudit.report.kit.numbers import Estimate, plural, standing
 
 _FIRST = ("ndcg",)
 """Of several metrics that a chart could show, the ones that are shown before others."""
@@ -20,8 +20,6 @@ _FIRST = ("ndcg",)
 def shown_result(result: Result) -> str:
     """The audit's question, its numbers with intervals, the chart that says most, and what all of it rests on."""
     head, *notes = result.heading()
-    if counts := result.facts.get("statuses"):
-        notes.insert(0, f"Asked about {sum(counts.values()):,} pairs: {standing(counts)}.")
     terms = [(own.titled(result.settings.get("k")), f"{own.definition} {own.range}") for own in result.metrics.values()]
     drawn = next(filter(None, (draw(result) for draw in _CHARTS)), None)
     return Card(
@@ -30,9 +28,20 @@ def shown_result(result: Result) -> str:
         asked=head.partition("(")[2].removesuffix(")"),
         tables=[_summary(result) if len(result.frame) else _curve(result)],
         drawings=[drawn] if drawn else [],
-        notes=[note.strip() for note in notes],
+        notes=[*_asked(result), *(note.strip() for note in notes)],
         terms=terms,
     ).html
+
+
+def _asked(result: Result) -> list[str]:
+    """How many pairs there are of each status; of an audit of several questions, for each of them."""
+    counts = result.facts.get("statuses", {})
+    several = any(isinstance(own, Mapping) for own in counts.values())
+    each = (
+        {result.metrics[name].titled(result.settings.get("k")): own for name, own in counts.items()} if several else {}
+    )
+    told = each or ({"Asked about": counts} if counts else {})
+    return [f"{what}: {plural(sum(own.values()), 'pair')}, {standing(own)}." for what, own in told.items()]
 
 
 def _estimates(result: Result, rows: pl.DataFrame) -> list[Estimate]:
