@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test test-browser types-js lint contracts test-ray lenskit coverage properties hard reference release-check study-pages format bench clean
+.PHONY: demo test test-browser types-js lint contracts test-ray lenskit coverage properties hard reference release-check notebooks study-pages format bench clean
 
 demo: .venv/demo.stamp
 	$(BIN)/recaudit demo --out runs/demo
@@ -53,6 +53,10 @@ reference: .venv/test.stamp
 # Is the last commit fit to be released? Builds and installs it elsewhere, and audits with it: some minutes.
 release-check: .venv/test.stamp
 	$(BIN)/python scripts/release_check.py $(if $(TAG),--tag $(TAG))
+
+# The notebooks of docs/notebooks with their outputs, in runs/notebooks. A minute.
+notebooks: .venv/test.stamp
+	$(BIN)/python scripts/notebooks.py runs/notebooks
 
 # The pages of docs/studies, at the papers' sizes: hours of one core. Goes on where it was stopped.
 STUDIES ?= calibration folding reachability agency reclab

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from recaudit.errors import InputError, did_you_mean
 
@@ -76,3 +76,16 @@ ENGINES = Registry("recaudit.engines", "an engine")
 SPLITS = Registry("recaudit.splits", "a split")
 SECTIONS = Registry("recaudit.sections", "a section of the report")
 STUDIES = Registry("recaudit.studies", "a study")
+DISPLAYS = Registry("recaudit.displays", "a display")
+"""By what is shown: functions from an object to the HTML that a notebook draws for it."""
+
+
+class Displayed:
+    """What draws itself in a notebook: rooms that know charts and pages register how."""
+
+    display: ClassVar[str]
+    """Its name among DISPLAYS."""
+
+    def _repr_html_(self) -> str:
+        html: str = DISPLAYS[self.display](self)
+        return html

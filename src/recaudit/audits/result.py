@@ -17,7 +17,7 @@ from recaudit.errors import InputError, did_you_mean
 from recaudit.metrics.intervals import Bootstrap, aggregate, mean, paired_difference
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
-from recaudit.registry import AUDITS
+from recaudit.registry import AUDITS, Displayed
 from recaudit.specification import as_data
 from recaudit.status import Status
 from recaudit.version import __version__
@@ -64,8 +64,10 @@ def fidelity_words(fidelity: Mapping[str, Any]) -> str:
     return f"Checked by {fidelity['pairs']:,} refit{'s' * (fidelity['pairs'] != 1)}: {kept}."
 
 
-class Result:
+class Result(Displayed):
     """The answer of one audit: tables by name, the metrics among them, and what the numbers depend on."""
+
+    display = "result"
 
     def __init__(self, audit: Audit, tables: Mapping[str, Table], *, rng: int, facts: Mapping[str, Any] | None = None):
         self.audit = audit
@@ -262,11 +264,6 @@ class Result:
 
     def __repr__(self) -> str:
         return self.summary()
-
-    def _repr_html_(self) -> str:
-        from recaudit.audits.notebook import html  # noqa: PLC0415  only in a notebook
-
-        return html(self)
 
     def plot(self) -> alt.FacetChart:
         """A chart of the metrics with their intervals."""

@@ -1,4 +1,4 @@
-"""How long work says how far it is: a command listens and draws a bar, in a script nobody does."""
+"""How long work says how far it is: a command draws bars, a notebook a line, and in a script nobody listens."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
+
+from recaudit.engines.notebook_line import notebook_line
 
 Item = TypeVar("Item")
 
@@ -37,7 +39,7 @@ def listening(listener: Listener) -> Iterator[None]:
 @contextmanager
 def working(label: str) -> Iterator[None]:
     """Report the block as work of one piece: what takes long says so, even where it has no parts to count."""
-    listener = _listener.get()
+    listener = _listener.get() or notebook_line()
     if listener is None:
         yield
         return
@@ -50,8 +52,8 @@ def working(label: str) -> Iterator[None]:
 
 def track(pieces: Iterable[Item], label: str, total: int) -> Iterator[Item]:
     """The pieces, unchanged, reported one by one; a report says how many are finished."""
-    listener = _listener.get()
-    if listener is None or not label:
+    listener = (_listener.get() or notebook_line()) if label else None
+    if listener is None:
         yield from pieces
         return
     listener(Step(label, 0, total))

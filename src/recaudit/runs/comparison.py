@@ -27,7 +27,7 @@ from recaudit.metrics.paired import (
     term_differences,
 )
 from recaudit.metrics.terms import QUESTION, TERM_SCHEMA, by_group
-from recaudit.registry import AUDITS
+from recaudit.registry import AUDITS, Displayed
 from recaudit.runs.changes import RunChange, changes, settings_of
 from recaudit.runs.folder import Run
 from recaudit.runs.list_changes import list_changes
@@ -63,8 +63,10 @@ class LeftOut:
 
 @final
 @dataclass(frozen=True, eq=False)
-class RunComparison:
+class RunComparison(Displayed):
     """How the second of two runs differs from the first."""
+
+    display = "comparison"
 
     before: Run
     after: Run

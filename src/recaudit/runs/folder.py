@@ -28,7 +28,7 @@ RESULTS = "results"
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """A run as its folder tells it: finished, or as far as it has come. Every file is checked before it is read."""
 
@@ -43,6 +43,9 @@ class Run:
     def path(self) -> Path:
         """Where the folder is."""
         return self.folder.path
+
+    def __repr__(self) -> str:
+        return f"<{self.path}: {self.manifest.status}; {', '.join(self.models)}; {', '.join(self.manifest.audits)}>"
 
     @cached_property
     def manifest(self) -> AuditRecord:

@@ -12,6 +12,7 @@ from typing import final
 
 import polars as pl
 
+from recaudit.registry import Displayed
 from recaudit.report.kit.charts import Figure
 
 
@@ -217,9 +218,11 @@ class PlainTable:
 
 
 @final
-@dataclass(frozen=True)
-class StudyTable:
+@dataclass(frozen=True, repr=False)
+class StudyTable(Displayed):
     """One table or figure of a paper: its rows, its charts, and the ladder of what was changed."""
+
+    display = "study-table"
 
     name: str
     """Of its anchor and files: `table-4`."""
@@ -245,6 +248,13 @@ class StudyTable:
     def climbed(self) -> list[StudyRow]:
         """The rows that have a ladder."""
         return [row for row in self.rows if row.variants]
+
+    def summary(self) -> str:
+        """Every row in a line."""
+        told = (f"  {row.name}: published {row.published.text}, ours {row.told}: {row.agreement}" for row in self.rows)
+        return "\n".join([self.title, *told])
+
+    __repr__ = summary
 
 
 _LONG = 1e7

@@ -9,7 +9,9 @@ from typing import final
 
 import polars as pl
 
+from recaudit.errors import InputError, did_you_mean
 from recaudit.folders import REPORT
+from recaudit.registry import Displayed
 from recaudit.report.kit.numbers import plural
 from recaudit.studies.reading import Agreement, StudyTable, counted
 from recaudit.studies.study import Results, Study
@@ -25,9 +27,11 @@ STUDY_SCHEMA = {
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class StudyReport:
+@dataclass(frozen=True, eq=False, repr=False)
+class StudyReport(Displayed):
     """A finished study: its tables beside the paper's, and what they were read from."""
+
+    display = "study"
 
     study: Study
     results: Results
@@ -62,6 +66,13 @@ class StudyReport:
         """How many rows agree, are explained, are open."""
         return counted(self.tables)
 
+    def __getitem__(self, name: str) -> StudyTable:
+        """One table or figure by its name."""
+        found = {table.name: table for table in self.tables}
+        if name not in found:
+            raise InputError("name", received=name, expected="a table", remedy=did_you_mean(name, found))
+        return found[name]
+
     def frame(self) -> pl.DataFrame:
         """One row a number or claim: printed, ours, interval, difference, how it stands and why."""
         rows = [
@@ -84,13 +95,10 @@ class StudyReport:
 
     def summary(self) -> str:
         """Every row in a line, and how many stand how."""
-        lines = [f"{self.study.title} ({self.results.size})"]
-        for table in self.tables:
-            lines += ["", table.title]
-            lines += [
-                f"  {row.name}: published {row.published.text}, ours {row.told}: {row.agreement}" for row in table.rows
-            ]
-        return "\n".join([*lines, "", self.verdict])
+        head = f"{self.study.title} ({self.results.size})"
+        return "\n\n".join([head, *(table.summary() for table in self.tables), self.verdict])
+
+    __repr__ = summary
 
     @property
     def verdict(self) -> str:

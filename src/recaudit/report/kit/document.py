@@ -32,6 +32,18 @@ def rendered(template: str, **content: Any) -> str:
     return _environment().get_template(template).render(theme=THEME, others=OTHERS, **shared, **content)
 
 
+def fragment(template: str, **content: Any) -> str:
+    """A piece of somebody else's page, a notebook's: no script, and colours that follow the text around it."""
+    return _environment().get_template(template).render(style=Markup(_file("card.css")), **content)
+
+
+def drawing(figure: Figure, width: int = 560) -> Markup:
+    """A chart as SVG, drawn beforehand: it keeps the names of its colours, for a style sheet around it to fill in."""
+    made = vl_convert.vegalite_to_svg({**figure.spec, "width": width}, config=THEME)
+    # Tooltips need a script. What is said of a chart is said once, by the element around it.
+    return Markup(re.sub(r' (?:aria-[\w-]+|role)="[^"]*"', "", made))
+
+
 def picture(figure: Figure, width: int = 480) -> bytes:
     """A chart as PNG, in the page's light colours, for where no script runs."""
     spec = {**figure.spec, "width": width, "background": "var(--paper)"}

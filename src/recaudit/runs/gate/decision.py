@@ -11,6 +11,7 @@ import polars as pl
 
 from recaudit.arguments import checked
 from recaudit.errors import InputError
+from recaudit.registry import Displayed
 from recaudit.runs.folder import Run
 from recaudit.runs.gate.evidence import GateEvidence
 from recaudit.runs.gate.judging import Answer, Outcome, judged
@@ -31,8 +32,10 @@ the test, `detectable` the smallest change that would have been caught 8 times o
 
 @final
 @dataclass(frozen=True, eq=False)
-class Decision:
+class Decision(Displayed):
     """Whether a run may pass a gate, and the answer to each question."""
+
+    display = "decision"
 
     run: Run
     baseline: Run | None

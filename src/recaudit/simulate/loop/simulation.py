@@ -14,7 +14,7 @@ from scipy import stats
 from recaudit.arrays import FloatArray
 from recaudit.errors import InputError, did_you_mean
 from recaudit.folders import Folder
-from recaudit.registry import POLICIES
+from recaudit.registry import POLICIES, Displayed
 from recaudit.simulate.loop.trial_folder import TrialFolder, trial_name
 
 MEASURES = {
@@ -41,8 +41,10 @@ def measured_users(users: int, items: int) -> int:
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Simulation:
+class Simulation(Displayed):
     """A recommender in an environment, over some trials; intervals are over trials, Student's t at 95%."""
+
+    display = "simulation"
 
     settings: Mapping[str, Any]
     """The loop as plain values: scenario, recommender, policy and the rest."""
@@ -126,8 +128,10 @@ class Simulation:
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Displayed):
     """Simulations by name, over the same trials."""
+
+    display = "simulations"
 
     simulations: Mapping[str, Simulation]
 
