@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test test-browser types-js lint contracts test-ray lenskit coverage properties hard reference study-pages format bench clean
+.PHONY: demo test test-browser types-js lint contracts test-ray lenskit coverage properties hard reference docs study-pages format bench clean
 
 demo: .venv/demo.stamp
 	$(BIN)/recaudit demo --out runs/demo
@@ -46,9 +46,16 @@ hard: .venv/test.stamp
 	$(BIN)/python scripts/fuzz.py
 	$(BIN)/python scripts/damage_runs.py
 
-# docs/reference/configuration.md, from the classes.
+# The pages of docs/reference that follow from the classes: commands, configuration, metrics.
 reference: .venv/test.stamp
 	$(BIN)/python scripts/reference.py
+
+# The site, in site/: needs no network once the packages are there. With the report and the explorer of the demo in it.
+docs: .venv/docs.stamp runs/demo/manifest.json
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=scripts $(BIN)/python -m mkdocs build --quiet
+
+runs/demo/manifest.json: | .venv/demo.stamp
+	$(BIN)/recaudit demo --out runs/demo
 
 # The pages of docs/studies, at the papers' sizes: hours of one core. Goes on where it was stopped.
 STUDIES ?= calibration folding reachability agency reclab
@@ -73,7 +80,7 @@ bench: .venv/bench.stamp
 	for script in models reachability agency agency_future folding folding_metric calibration bayes simulation neural compare gate_error estimates engines ray_load lists sparse; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
-	rm -rf .venv .venv-lenskit runs
+	rm -rf .venv .venv-lenskit runs site
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
@@ -85,6 +92,10 @@ $(BIN)/python:
 .venv/test.stamp: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lightfm]' >/dev/null 2>&1 || echo "LightFM was not built (it needs a C compiler): its tests are skipped."
+	touch $@ .venv/demo.stamp
+
+.venv/docs.stamp: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	touch $@ .venv/demo.stamp
 
 .venv/ray.stamp: .venv/test.stamp
