@@ -22,8 +22,9 @@ class ApiPage(NamedTuple):
 
 
 _AUDITS = """One function for each audit. `ra.reachability(model, users=20)` is \
-`ra.Reachability(users=20).run(model)`: the class of the same name is the question as a value, with the same settings. They are also the keys of a \
-[configuration](../configuration.md#audits). [Metrics](../metrics.md) says what the numbers mean."""
+`ra.Reachability(users=20).run(model)`: the class of the same name is the question as a value, with the same settings. \
+They are also the keys of a [configuration](../configuration.md#audits). [Metrics](../metrics.md) says what the \
+numbers mean."""
 _GOALS = ("AmongFirst", "CalibratedWithin", "CategoryShare", "LikelyShown", "OutOfFirst")
 
 PAGES = {
