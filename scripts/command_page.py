@@ -58,9 +58,10 @@ def _table(command: TyperCommand | TyperGroup) -> Iterator[str]:
             continue
         rows.append((f"`{_names(own)}`", _default(own), " ".join((own.help or "").replace("\\[", "[").split())))
     if rows:
-        lines = ["| | default | |", "| --- | --- | --- |"]
-        cells = ([cell.replace("|", "\\|") for cell in row] for row in rows)
-        yield "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)]) + "\n"
+        some = any(default for _, default, _ in rows)
+        head = ("takes", "default", "meaning") if some else ("takes", "meaning")
+        lines = [head, ("---",) * len(head), *(row if some else (row[0], row[2]) for row in rows)]
+        yield "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines) + "\n"
 
 
 def _names(own: TyperArgument | TyperOption) -> str:
