@@ -68,6 +68,7 @@ def svg(spec: dict[str, Any]) -> str:
     config = {key: {**own, **_LARGER} if key == "axis" else own for key, own in kit.THEME.items()}
     config |= {"legend": {"labelFontSize": 12.5, "labelColor": kit.INK, "titleColor": kit.MUTED}, "padding": 16}
     config |= {"text": {**kit.THEME["text"], "fontSize": 12.5}, "background": kit.PAPER}
+    config |= {"title": {"anchor": "start", "color": kit.INK, "fontSize": 14, "fontWeight": 600, "offset": 12}}
     drawn = str(vl_convert.vegalite_to_svg({**spec, "width": WIDTH}, config=config))
     head, _, rest = drawn.partition(">")
     return f"{head}><style>{_colors()}</style>{rest}"
@@ -85,7 +86,7 @@ def _of_the_report(run: Run) -> dict[str, dict[str, Any]]:
     """Charts as the report has them, with a legend where there the page itself has it."""
     evidence = Evidence(run)
     found = {
-        (section.anchor, figure.heading): figure.spec
+        (section.anchor, figure.heading): {**figure.spec, "title": figure.title or figure.heading}
         for section in reversed(sections_of(evidence))
         for figure in reversed(list(_figures(section.content())))
     }
