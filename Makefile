@@ -50,12 +50,16 @@ hard: .venv/test.stamp
 reference: .venv/test.stamp
 	$(BIN)/python scripts/reference.py
 
-# The site, in site/: needs no network once the packages are there. With the report and the explorer of the demo in it.
-docs: .venv/docs.stamp runs/demo/manifest.json
-	NO_MKDOCS_2_WARNING=1 PYTHONPATH=scripts $(BIN)/python -m mkdocs build --quiet
+# The site, in site/: needs no network once the packages are there. Made of docs/, the demo's run and the notebooks' outputs.
+docs: .venv/docs.stamp runs/demo/manifest.json runs/notebooks.stamp
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=scripts $(BIN)/python -m mkdocs build
 
 runs/demo/manifest.json: | .venv/demo.stamp
 	$(BIN)/recaudit demo --out runs/demo
+
+runs/notebooks.stamp: $(wildcard docs/notebooks/*.ipynb) scripts/notebooks.py | .venv/docs.stamp
+	$(BIN)/python scripts/notebooks.py runs/notebooks
+	touch $@
 
 # The pages of docs/studies, at the papers' sizes: hours of one core. Goes on where it was stopped.
 STUDIES ?= calibration folding reachability agency reclab

@@ -30,7 +30,8 @@ def command_page() -> str:
     return "\n".join(parts)
 
 
-def _command(name: str, command: TyperCommand | TyperGroup, depth: int = 2) -> Iterator[str]:
+def _command(name: str, command: object, depth: int = 2) -> Iterator[str]:
+    assert isinstance(command, TyperCommand | TyperGroup)
     yield f"{'#' * depth} `recaudit {name}`\n"
     yield from _text(command)
     yield from _table(command)

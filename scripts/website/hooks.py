@@ -16,6 +16,8 @@ from website import api, figures, notebooks
 ROOT = Path(__file__).parents[2]
 SOURCE = "https://github.com/recaudit/recaudit/blob/main"
 DEMO = ROOT / "runs" / "demo"
+EXECUTED = ROOT / "runs" / "notebooks"
+"""The notebooks of docs/ with what their code gave."""
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 
 
@@ -37,7 +39,7 @@ def _filled(nav: Any, patterns: dict[str, list[str]]) -> Any:
     if isinstance(nav, dict):
         return {title: _filled(own, patterns) for title, own in nav.items()}
     if isinstance(nav, list):
-        return [_filled(own, patterns) for own in nav]
+        return [inner for own in nav for inner in patterns.get(str(own), [_filled(own, patterns)])]
     return patterns.get(nav, nav)
 
 
@@ -46,7 +48,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, text in api.pages().items():
         files.append(File.generated(config, f"reference/api/{name}.md", content=text))
     for file in sorted(Path(config.docs_dir).glob("notebooks/*.ipynb")):
-        files.append(File.generated(config, f"notebooks/{file.stem}.md", content=notebooks.page(file)))
+        files.append(File.generated(config, f"notebooks/{file.stem}.md", content=notebooks.page(EXECUTED / file.name)))
     for name in ("report.html", "explore.html"):
         files.append(File.generated(config, f"demo/{name}", abs_src_path=str(DEMO / name)))
     for picture in figures.made(DEMO, ROOT / "runs" / "figures"):
@@ -63,7 +65,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) 
         if ":" in target:
             return found[0]
         there = (folder / target).resolve()
-        if there.suffix == ".ipynb" and not page.file.src_uri.startswith("notebooks/"):
+        if there.suffix == ".ipynb":
             return f"{before}{target.removesuffix('.ipynb')}.md{anchor}{after}"
         if there.exists() and ROOT in there.parents and Path(config.docs_dir) not in (there, *there.parents):
             return f"{before}{SOURCE}/{there.relative_to(ROOT).as_posix()}{anchor}{after}"

@@ -19,7 +19,7 @@ def page(file: Path) -> str:
     heading, _, rest = cells[0].partition("\n")
     if not heading.startswith("# "):
         raise ValueError(f"{file}: the first cell must begin with a heading, '# ...'; it begins with {heading!r}.")
-    link = f"[Download this notebook]({file.name}){{ .notebook-link }}"
+    link = f'<a class="notebook-link" href="{file.name}" download>Download this notebook</a>'
     return "\n\n".join([heading, link, rest.strip(), *cells[1:]]) + "\n"
 
 

@@ -59,7 +59,7 @@ def test_a_notebook_becomes_a_page(website: Any, tmp_path: Path) -> None:
     file = tmp_path / "first.ipynb"
     file.write_text(json.dumps({"cells": cells}), encoding="utf-8")
     page = website("notebooks").page(file)
-    assert page.startswith("# A title\n\n[Download this notebook](first.ipynb)")
+    assert page.startswith('# A title\n\n<a class="notebook-link" href="first.ipynb" download>')
     assert "````python\nprint(1)\n````\n\n````text\none\ntwo\n````" in page
     assert 'src="data:image/png;base64,aGk="' in page
     assert '<div class="output">\n<b>3</b>\n4\n</div>' in page
