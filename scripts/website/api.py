@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_origin
 
 import recaudit as ra
 from recaudit.audits.audit import Audit, Verb
@@ -114,7 +114,8 @@ def _members(module: ModuleType) -> Iterator[tuple[str, Any]]:
     for name in getattr(module, "__all__", [name for name in own if not name.startswith("_")]):
         value = getattr(module, name)
         behind = isinstance(value, type) and issubclass(value, Audit) and value is not Audit
-        if not isinstance(value, ModuleType) and not behind:
+        helper = module is ra.errors and not isinstance(value, type)
+        if not isinstance(value, ModuleType) and not behind and not helper:
             yield name, value
 
 
@@ -135,7 +136,7 @@ def _page(page: ApiPage, paths: list[str]) -> str:
         value = getattr(import_module(module), name)
         if isinstance(value, Verb):
             groups["Audits"].append(path)
-        elif callable(value) and not isinstance(value, type):
+        elif callable(value) and not isinstance(value, type) and get_origin(value) is None:
             groups["Functions"].append(path)
         else:
             groups["Classes" if isinstance(value, type) else "Values"].append(path)

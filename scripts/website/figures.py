@@ -1,5 +1,7 @@
 """The figures of the guides, docs/figures/NAME.svg: charts of the demo's report, and a few small computations.
 
+docs/figures/explore.png is no chart but a picture of the explorer, taken in a browser at 1180 x 900.
+
 They keep the style sheet's colours by name, with its light and its dark ones, so that a figure follows the page.
 """
 
