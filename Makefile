@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test test-browser types-js lint contracts test-ray lenskit coverage properties hard reference release-check notebooks study-pages format bench clean
+.PHONY: demo test test-browser types-js lint contracts test-ray lenskit coverage properties hard reference release-check docs notebooks study-pages format bench clean
 
 demo: .venv/demo.stamp
 	$(BIN)/recaudit demo --out runs/demo
@@ -29,7 +29,7 @@ test-ray: .venv/ray.stamp
 
 # Models of LensKit, which needs pandas 2: in an environment of its own. `make test` skips these tests.
 lenskit: .venv-lenskit/test.stamp
-	.venv-lenskit/bin/python -m pytest tests/models/adapters/test_lenskit.py tests/test_own_model_page.py -k "lenskit or LensKit"
+	.venv-lenskit/bin/python -m pytest tests/models/adapters/test_lenskit.py tests/documentation/test_pages.py -k "lenskit or your-own-model"
 
 # Which lines no test runs.
 coverage: .venv/test.stamp
@@ -46,7 +46,7 @@ hard: .venv/test.stamp
 	$(BIN)/python scripts/fuzz.py
 	$(BIN)/python scripts/damage_runs.py
 
-# docs/reference/configuration.md, from the classes.
+# The pages of docs/reference that follow from the classes: commands, configuration, metrics.
 reference: .venv/test.stamp
 	$(BIN)/python scripts/reference.py
 
@@ -55,8 +55,18 @@ release-check: .venv/test.stamp
 	$(BIN)/python scripts/release_check.py $(if $(TAG),--tag $(TAG))
 
 # The notebooks of docs/notebooks with their outputs, in runs/notebooks. A minute.
-notebooks: .venv/test.stamp
+notebooks: runs/notebooks.stamp
+
+# The site, in site/: needs no network once the packages are there. Made of docs/, the demo's run and the notebooks' outputs.
+docs: .venv/docs.stamp runs/demo/manifest.json runs/notebooks.stamp
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=scripts $(BIN)/python -m mkdocs build
+
+runs/demo/manifest.json: | .venv/demo.stamp
+	$(BIN)/recaudit demo --out runs/demo
+
+runs/notebooks.stamp: $(wildcard docs/notebooks/*.ipynb) scripts/notebooks.py | .venv/docs.stamp
 	$(BIN)/python scripts/notebooks.py runs/notebooks
+	touch $@
 
 # The pages of docs/studies, at the papers' sizes: hours of one core. Goes on where it was stopped.
 STUDIES ?= calibration folding reachability agency reclab
@@ -81,7 +91,7 @@ bench: .venv/bench.stamp
 	for script in models reachability agency agency_future folding folding_metric calibration bayes simulation neural compare gate_error estimates engines ray_load lists sparse; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
-	rm -rf .venv .venv-lenskit runs
+	rm -rf .venv .venv-lenskit runs site
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
@@ -93,6 +103,10 @@ $(BIN)/python:
 .venv/test.stamp: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lightfm]' >/dev/null 2>&1 || echo "LightFM was not built (it needs a C compiler): its tests are skipped."
+	touch $@ .venv/demo.stamp
+
+.venv/docs.stamp: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	touch $@ .venv/demo.stamp
 
 .venv/ray.stamp: .venv/test.stamp

@@ -1,4 +1,4 @@
-"""Write docs/reference/configuration.md: every key of a configuration file, from the classes that read it.
+"""Write the pages of docs/reference that follow from the classes; here configuration.md, every key of a file.
 
 make reference
 """
@@ -11,6 +11,8 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from command_page import command_page
+from metric_page import metric_page
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 from setting_words import Setting, default_words, in_files, settings_of, type_words
@@ -38,7 +40,7 @@ from recaudit.simulate.worlds.scenarios import Course
 from recaudit.specification import NamedParts
 from recaudit.studies.own.config import OwnStudyConfiguration, StudyChange, StudyMetric
 
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "configuration.md"
+FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 
 EXAMPLE = """
 seed = 0
@@ -276,9 +278,15 @@ def _first(cls: type) -> str:
     return " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
 
 
+def pages() -> dict[str, str]:
+    """Every page, by its name."""
+    return {"configuration": Reference().page(), "commands": command_page(), "metrics": metric_page()}
+
+
 def main() -> None:
-    """Write the page."""
-    PAGE.write_text(Reference().page(), encoding="utf-8")
+    """Write the pages."""
+    for name, text in pages().items():
+        (FOLDER / f"{name}.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/reference/configuration.md says what the classes say."""
+"""The pages of docs/reference that are made say what the classes say."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from pydantic import Field, PositiveInt
 
 from recaudit import runs
+from recaudit.cli import app
 from recaudit.policies import AnyPolicy, Softmax
 from recaudit.registry import ACTIONS, AUDITS, CHOICES, ENGINES, ENVIRONMENTS, MODELS, POLICIES, SPLITS
 from recaudit.specification import Count, InputFile, Some
@@ -35,12 +36,26 @@ def words(reference: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def page(reference: Any) -> str:
-    return str(reference.Reference().page())
+def pages(reference: Any) -> dict[str, str]:
+    return dict(reference.pages())
 
 
-def test_it_is_the_page_of_these_classes(reference: Any, page: str) -> None:
-    assert reference.PAGE.read_text(encoding="utf-8") == page, "run `make reference`"
+@pytest.fixture(scope="module")
+def page(pages: dict[str, str]) -> str:
+    return pages["configuration"]
+
+
+@pytest.mark.parametrize("name", ["commands", "configuration", "metrics"])
+def test_they_are_the_pages_of_these_classes(reference: Any, pages: dict[str, str], name: str) -> None:
+    assert (reference.FOLDER / f"{name}.md").read_text(encoding="utf-8") == pages[name], "run `make reference`"
+
+
+def test_every_metric_is_defined_once_and_every_command_is_there(pages: dict[str, str]) -> None:
+    ours = [audit for audit in AUDITS.values() if audit.__module__.startswith("recaudit.")]
+    defined = re.findall(r"^### `(.+)`$", pages["metrics"], re.MULTILINE)
+    assert sorted(defined) == sorted({metric.name for audit in ours for metric in audit.metrics})
+    commands = re.findall(r"^## `recaudit (.+)`$", pages["commands"], re.MULTILINE)
+    assert sorted(commands) == sorted([*(str(own.name) for own in app.registered_commands), "data"])
 
 
 def test_its_example_is_a_configuration(reference: Any) -> None:
