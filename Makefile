@@ -62,7 +62,7 @@ docs: .venv/docs.stamp runs/demo/manifest.json runs/notebooks.stamp
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=scripts $(BIN)/python -m mkdocs build
 
 runs/demo/manifest.json: src/recaudit/version.py | .venv/demo.stamp
-	$(BIN)/recaudit demo --fresh --out runs/demo
+	$(BIN)/recaudit demo --out runs/demo
 
 runs/notebooks.stamp: $(wildcard docs/notebooks/*.ipynb) scripts/notebooks.py | .venv/docs.stamp
 	$(BIN)/python scripts/notebooks.py runs/notebooks
