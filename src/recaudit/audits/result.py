@@ -256,7 +256,7 @@ class Result:
                 continue
             interval = "" if row["lower"] is None else f"  [{row['lower']:.4f}, {row['upper']:.4f}]"
             left_out = f", {row['excluded']:,} excluded" if row["excluded"] else ""
-            bound = ", a lower bound" if row["status"] == Status.BOUNDED else ""
+            bound = f", {self.metrics[row['metric']].bound}" if row["status"] == Status.BOUNDED else ""
             lines.append(f"  {label}  {row['value']:8.4f}{interval}  {row['users']:,} users{left_out}{bound}")
         return "\n".join(lines)
 

@@ -68,7 +68,7 @@ def check(
       not_worse_by = "5%"
       confidence = 0.99       # judged alone, at this level
       failures = "accept"     # though some answers failed
-      bounds = "accept"       # though it is only a lower bound
+      bounds = "accept"       # though it is only a bound
 
     \b
     Exit codes: 0    every rule is kept

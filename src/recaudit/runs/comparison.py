@@ -42,9 +42,9 @@ COMPARISON_SCHEMA = {
 """`before` and `after` are the two numbers over the people who are compared, `difference` is after - before, `lower`
 and `upper` its interval, `error` its standard error, `error_before` and `error_after` those of the two numbers, `p`
 that of the test that there is no difference, `adjusted` the same corrected for how many questions are asked at once.
-`status` is bounded where one of the two is a lower bound. `verdict`: "same" (to one in a million), "better", "worse",
+`status` is bounded where one of the two is only a bound. `verdict`: "same" (to one in a million), "better", "worse",
 "changed" (of a metric that has no better), "not shown" (the difference may be chance), or "not known" (too few users,
-or lower bounds)."""
+or only bounds)."""
 _NAMING = "models=(A, B), or --models A B"
 VERDICTS = ("worse", "better", "changed", "not shown", "same", "not known")
 
