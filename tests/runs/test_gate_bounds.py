@@ -38,8 +38,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_without_a_confidence_the_value_itself_is_held_against_them(
     run: Run, rule: dict[str, float], outcome: str
 ) -> None:
-    [answer] = ra.check(run, gate(**rule)).answers
+    decision = ra.check(run, gate(**rule))
+    [answer] = decision.answers
     assert answer.outcome == outcome
+    assert f"{outcome}; of 1 question 1 {outcome}>" in repr(decision)
     assert answer.adjusted is None
 
 

@@ -331,7 +331,15 @@ def _with_standing(found: pl.DataFrame, *sides: _Side) -> pl.DataFrame:
     ]
     marks = pl.concat(bounded).unique().with_columns(status=pl.lit(Status.BOUNDED.value))
     status = pl.col("status").fill_null(Status.SOLVED.value)
-    return found.join(marks, on=on, how="left", maintain_order="left").with_columns(status)
+    return _in_order(found.join(marks, on=on, how="left", maintain_order="left").with_columns(status), *sides)
+
+
+def _in_order(found: pl.DataFrame, *sides: _Side) -> pl.DataFrame:
+    """With the groups of each metric in the order that the results have them in, others by name."""
+    groups = pl.concat([side.groups.select("by", "group") for side in sides]).unique(maintain_order=True)
+    placed = found.with_row_index("place").join(groups.with_row_index("own"), on=["by", "group"], how="left")
+    metric = pl.col("place").min().over("by", "metric")
+    return placed.sort(metric, "own", "group", nulls_last=True).drop("place", "own")
 
 
 def _with_verdicts(found: pl.DataFrame, level: float) -> pl.DataFrame:
