@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, final
@@ -68,6 +68,8 @@ class Context:
     device: str = "cpu"
 
 
+_ALWAYS = ("k", "policy", "actions", "edits")
+"""Settings that are told even where they are the default."""
 AnyResult = TypeVar("AnyResult", bound=Result)
 _SCORES = 4
 """Arrays (block, items) at a time: scores, their order, what is allowed, probabilities."""
@@ -104,6 +106,15 @@ class Audit(Called, ABC):
     """The level of the bootstrap intervals."""
     samples: Annotated[int, Field(ge=2, le=MOST_SAMPLES)] = 1000
     """How often users are drawn anew for an interval."""
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
+        """What differs from the defaults, and what a reader always wants to know: it has many settings."""
+        fields = type(self).model_fields
+        return [
+            (name, value)
+            for name, value in self
+            if name in _ALWAYS or value != fields[name].get_default(call_default_factory=True)
+        ]
 
     @property
     def recipe(self) -> Recipe | None:

@@ -44,7 +44,8 @@ class StudyReport:
     @property
     def command(self) -> str:
         """What makes it again."""
-        return f"recaudit study {self.study.arguments} --size {self.results.size}"
+        size = f" --size {self.results.size}" if self.study.sized else ""
+        return f"recaudit study {self.study.arguments}{size}"
 
     @cached_property
     def tables(self) -> list[StudyTable]:
@@ -84,12 +85,10 @@ class StudyReport:
 
     def summary(self) -> str:
         """Every row in a line, and how many stand how."""
-        lines = [f"{self.study.title} ({self.results.size})"]
+        lines = [f"{self.study.title} ({self.results.size})" if self.study.sized else self.study.title]
         for table in self.tables:
             lines += ["", table.title]
-            lines += [
-                f"  {row.name}: published {row.published.text}, ours {row.told}: {row.agreement}" for row in table.rows
-            ]
+            lines += [f"  {row.name}: {row.published.told}ours {row.told}: {row.agreement}" for row in table.rows]
         return "\n".join([*lines, "", self.verdict])
 
     @property
