@@ -19,7 +19,7 @@ from pydantic import Field
 
 from recaudit.arguments import check_argument
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.recipe.recipe import Recipe
+from recaudit.audits.recipe.recipe import Recipe, Rung
 from recaudit.audits.result import Result, Table
 from recaudit.audits.samples import Effort
 from recaudit.audits.spill import Rows, gathered
@@ -120,6 +120,11 @@ class Audit(Called, ABC):
     def recipe(self) -> Recipe | None:
         """Who changes what, what is looked at, how it becomes a number, over which ratings: the rung follows."""
         return None
+
+    @property
+    def rung(self) -> Rung | None:
+        """Where the question stands on the causal ladder; None where the audit does not say."""
+        return None if self.recipe is None else self.recipe.rung
 
     def check(self, data: Interactions) -> None:
         """That the log offers what the settings name: known before anything is fitted."""
