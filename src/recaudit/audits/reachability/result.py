@@ -104,8 +104,9 @@ class ReachabilityResult(Result):
         counts = ", ".join(f"{count:,} {status}" for status, count in self.counts().items() if count)
         told = self.scan("pairs").select(pairs=pl.len(), known=pl.col("value").count(), **_SUMMED).collect()
         row = told.row(0, named=True)
-        head, *metrics = super().summary().splitlines()
-        lines = [head, f"  {row['pairs']:,} pairs: {counts}", *metrics]
+        heading = self.heading()
+        metrics = super().summary().splitlines()[len(heading) :]
+        lines = [*heading, f"  {row['pairs']:,} pairs: {counts}", *metrics]
         if row["known"]:
             lift = f"lift {row['lift']:.3g}" if row["lifted"] else "no lift: nothing is shown without strategy"
             only = f" (of {row['lifted']:,} pairs with a baseline above 0)" if 0 < row["lifted"] < row["known"] else ""
