@@ -37,7 +37,7 @@ SOME = Estimate(METRICS["ndcg"], 0.25, 0.2, 0.3, "solved", None, 100, 0)
         ("popularity_lift", 0.849, "+85%"),
         ("popularity_lift", -0.254, f"{MINUS}25%"),
         ("popularity_lift", 12.5, "+1,250%"),
-        ("popularity_lift", 0.001, "0%"),
+        ("popularity_lift", 0.001, "+0.10%"),
         ("popularity_correlation", -0.1294, f"{MINUS}0.129"),
         ("popularity_correlation", -0.0001, "0.000"),
         ("novelty", 3.456, "3.46 bits"),
