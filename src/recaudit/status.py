@@ -12,7 +12,7 @@ class Status(StrEnum):
     """The value is exact, to the stated tolerance."""
     BOUNDED = "bounded"
     """The truth lies between `lower` and `upper`; the value is the best found. An aggregate of such values is a lower
-    bound itself."""
+    bound itself; of efforts, of which the least is sought, less may do."""
     FAILED = "failed"
     """No value was found; the row counts as failed in every aggregate."""
     IMPOSSIBLE = "impossible"

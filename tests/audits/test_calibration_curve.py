@@ -11,7 +11,7 @@ import torch
 
 import recaudit as ra
 from recaudit.audits.calibration.audit import calibration
-from recaudit.audits.calibration.reranking import calibration_curve, knee
+from recaudit.audits.calibration.reranking import CalibrationCurve, calibration_curve, knee
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import InputError
@@ -71,6 +71,8 @@ def test_the_summary_stands_at_the_knee_beside_the_start(curve: ra.Result) -> No
         assert row["value"] == points.filter(at=best)["value"].item()
         assert row["baseline"] == points.filter(at=0.0)["value"].item()
     assert "Recall@20" in curve.summary()
+    assert "Calibrated(" not in curve.summary()  # its weight plays no part
+    assert "policy={'transform': 'rank'}" in repr(CalibrationCurve(policy=Calibrated(transform="rank")))
 
 
 def test_engines_agree(curve: ra.Result, model: Any, split: Split) -> None:
@@ -89,7 +91,7 @@ def test_relevance_follows_the_threshold(model: Any, split: Split) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"weights": (0.5,)}, "weights: received"),
+        ({"weights": (0.5,)}, "^weights: received"),
         ({"weights": (0, 2)}, r"weights\[1\]: received 2"),
         ({"k": ()}, "k: received"),
         ({"k": (0, 5)}, r"k\[0\]: received 0"),

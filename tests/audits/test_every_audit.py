@@ -25,7 +25,7 @@ from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.recipe import Change, Max, Own, PredictedRating, Rung
 from recaudit.audits.recourse.audit import Recourse
 from recaudit.data.splits import Split
-from recaudit.interventions import NextK, Past, Stars
+from recaudit.interventions import HistoryEdits, NextK, Past, Stars
 from recaudit.models import ALS, WALS
 from recaudit.policies import Softmax
 from recaudit.registry import AUDITS
@@ -149,3 +149,7 @@ def test_the_rung_follows_from_what_is_asked() -> None:
     recipe = Reachability(actions=Past(2)).recipe
     assert recipe is not None
     assert recipe.rung is Rung.COUNTERFACTUAL
+    asked = (None, NextK(3), HistoryEdits(3), Past(3))
+    rungs_of = [Recourse(actions=actions).rung for actions in asked]
+    assert rungs_of == [Rung.INTERVENTIONAL, Rung.INTERVENTIONAL, Rung.COUNTERFACTUAL, Rung.COUNTERFACTUAL]
+    assert Mitigation().rung is Rung.INTERVENTIONAL

@@ -344,6 +344,12 @@ class TestAggregates:
         assert row["spearman"] == pytest.approx(expected)
 
     def test_it_prints_what_it_found(self, result: Any, model: Any) -> None:
+        lines = result.summary().splitlines()
+        for row in result.frame.iter_rows(named=True):
+            label = result.metrics[row["metric"]].label
+            [own] = [line for line in lines if line.startswith(f"  {label} ")]
+            assert f"{row['value']:.4f}  [{row['lower']:.4f}, {row['upper']:.4f}]" in own
+        assert f"lift {result.pairs['lift'].median():.3g}" in next(line for line in lines if "medians" in line)
         assert f"{len(result.pairs):,} pairs: {len(result.pairs):,} solved" in result.summary()
         top = ra.reachability(model, actions=NextK(2), policy=Top1(), users=USERS)  # nearly every baseline is 0
         assert "nan" not in repr(top)

@@ -10,7 +10,6 @@ import pytest
 
 import recaudit as ra
 from recaudit.audits import ReachabilityResult, contrast_items, sweep_beta
-from recaudit.audits.result import Result
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.data.synthetic import World
@@ -81,7 +80,7 @@ class TestHowAggregatesStand:
         assert set(found.frame["status"]) == {"bounded"}
         assert set(found.by("genre")["status"]) == {"bounded"}
         assert found.settings["statuses"] == found.counts()
-        assert Result.summary(found).count("a lower bound") == 3
+        assert found.summary().count("a lower bound") == 3
         contrast = contrast_items(found, *np.array_split(found.pairs["item"].unique().sort().to_list(), 2), samples=5)
         assert set(contrast["status"]) == {"bounded"}
 

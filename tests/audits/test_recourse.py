@@ -123,6 +123,14 @@ def test_a_system_that_can_only_be_asked_is_searched(model: FittedModel) -> None
     assert (both["found"] >= both["value"]).all()
 
 
+def test_a_search_says_that_less_may_do_and_that_more_may_be_within_reach(model: FittedModel) -> None:
+    asked: dict[str, Any] = {"actions": NextK(3, ratings=Stars(1, 5)), "users": 4, "items": 3, "refits": 0}
+    lines = ra.recourse(as_black_box(model), budget=60, **asked).summary().splitlines()
+    within, effort = (next(line for line in lines if label in line) for label in ("Within reach", "Effort  "))
+    assert within.endswith("a lower bound")
+    assert effort.endswith("less may do")
+
+
 def test_promises_are_tested_by_refits() -> None:
     data, recommender = ra.datasets.load("demo"), ra.models.ALS(factors=8)
     subject = ra.Subject(recommender.fit(data), recommender, data)

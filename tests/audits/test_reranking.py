@@ -176,7 +176,7 @@ def test_an_unknown_category_system_is_named_before_anything_is_fitted(
     [("k", 0), ("weight", 1.5), ("smoothing", 0.0), ("curve", [0.5]), ("transform", "log"), ("tested", -1)],
 )
 def test_settings_that_cannot_be_are_named(setting: str, value: Any) -> None:
-    with pytest.raises(InputError, match=setting):
+    with pytest.raises(InputError, match=f"^{setting}: "):
         Reranking(**{setting: value})
 
 

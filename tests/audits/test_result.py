@@ -49,6 +49,15 @@ def test_a_difference_is_paired(results: tuple[Result, Result]) -> None:
         one.difference(other, "recal")
 
 
+def test_a_long_setting_ends_between_two_of_its_parts(split: Split) -> None:
+    ids = tuple(split.train.user_ids)
+    found = ra.Result(ra.Reachability(users=ids), {}, rng=0).heading()[0]
+    assert found.startswith("reachability (actions=NextK(k=10, ratings=None, changes=None), policy=Softmax(beta=2.0), ")
+    assert found.endswith(", ...), rng=0)")
+    assert found.count("(") == found.count(")")
+    assert len(found) < 300
+
+
 def test_a_damaged_result_is_refused(results: tuple[Result, Result], tmp_path: Path) -> None:
     results[0].save(tmp_path)
     file = tmp_path / "users.parquet"

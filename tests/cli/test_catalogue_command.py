@@ -26,6 +26,10 @@ def test_every_audit_has_its_question_and_rung() -> None:
         assert name in text
         assert " ".join((audit.__doc__ or "").partition("\n")[0].split()) in text
     assert "counterfactual" in text
+    rungs = {one["name"]: one["rung"] for one in json.loads(run("--json").stdout)}
+    assert all(rungs.values())
+    assert (rungs["recourse"], rungs["mitigation"]) == ("interventional", "interventional")
+    assert rungs["composed"] == "follows from its recipe"
     assert "\x1b" not in text
 
 
@@ -45,6 +49,7 @@ def test_what_the_papers_ask() -> None:
         assert entry.name in text
         assert entry.where in text
     assert all(title[:40] in text for title in PAPERS.values())
+    assert "Sharma, Gupta, Akpinar, Lipton, Leqi 2024" in text
     assert "Instability(edits=Past(5))" in text
 
 
@@ -56,6 +61,9 @@ def test_json_is_one_document() -> None:
     assert {"name": "slate", "default": 1} in [
         {key: one[key] for key in ("name", "default")} for one in reachability["settings"]
     ]
+    [composed] = [one for one in document if one["name"] == "composed"]
+    required = [own["name"] for own in composed["settings"] if own["default"] == "required"]
+    assert required == ["intervention", "outcome", "functional"]
     papers = json.loads(run("--papers", "--json").stdout)
     assert papers[0]["audit"]["kind"] == "reachability"
 

@@ -154,6 +154,7 @@ by = []
     def test_the_rules_of_a_run_are_kept_by_it_and_by_its_like(self) -> None:
         written = recaudit("check", "one", "--suggest", "--out", "gate.toml")
         assert written.exit_code == 0, written.output
+        assert "recaudit check LATER --baseline one --rules gate.toml" in written.stderr
         text = Path("gate.toml").read_text(encoding="utf-8")
         rules = gates.read_gate("gate.toml").rules
         assert {rule.metric for rule in rules} == {"ndcg", "coverage", "gini"}

@@ -136,10 +136,11 @@ class TestAudit:
         assert recaudit("audit", toml, "--out", "out", "--fresh").exit_code == 0
 
     def test_the_report_can_be_written_again(self, toml: Path) -> None:
-        recaudit("audit", toml, "--out", "out")
+        audited = recaudit("audit", toml, "--out", "out")
         Path("out/report.html").unlink()
         result = recaudit("report", "out")
         assert result.exit_code == 0
+        assert result.stdout == audited.stdout
         assert "Report: out/report.html" in result.stdout
         assert Path("out/report.html").is_file()
 

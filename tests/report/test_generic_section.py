@@ -57,6 +57,16 @@ def test_it_says_what_is_asked_and_has_every_metric_with_its_interval(tmp_path: 
     assert Page(html).dead_ends == []
 
 
+def test_alone_it_says_that_nothing_was_looked_for(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "alone", [Model("A", [plain()])])
+    for text in (Page(report.render(run)).text, report.render_statement(run)):
+        assert "No findings are looked for among the numbers of these audits" in text
+        assert "No finding stands" not in text
+        assert "stands out from chance" not in text
+    beside = write_run(tmp_path / "beside", [Model("A", [accuracy(), plain()])])
+    assert "Nothing in these tables stands out from chance." in report.render(beside)
+
+
 def test_groups_are_tables_and_charts(tmp_path: Path, names: list[str]) -> None:
     by = groups("mood", names[0], {"calm": (0.1, 0.05, 0.15), "wild": (0.6, 0.5, 0.7)})
     html = report.render(write_run(tmp_path, [Model("A", [accuracy(), plain(by=(by,))])]))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from recaudit.audits.audit import definitions
-from recaudit.metrics.numbers import percent
+from recaudit.metrics.numbers import percent, signed_percent
 from recaudit.report.kit.numbers import (
     Estimate,
     duration,
@@ -37,7 +37,7 @@ SOME = Estimate(METRICS["ndcg"], 0.25, 0.2, 0.3, "solved", None, 100, 0)
         ("popularity_lift", 0.849, "+85%"),
         ("popularity_lift", -0.254, f"{MINUS}25%"),
         ("popularity_lift", 12.5, "+1,250%"),
-        ("popularity_lift", 0.001, "0%"),
+        ("popularity_lift", 0.001, "+0.10%"),
         ("popularity_correlation", -0.1294, f"{MINUS}0.129"),
         ("popularity_correlation", -0.0001, "0.000"),
         ("novelty", 3.456, "3.46 bits"),
@@ -91,6 +91,19 @@ def test_an_estimate_from_a_row() -> None:
     assert (made.value, made.lower, made.upper, made.users, made.excluded) == (0.5, None, 0.6, 7, 0)
 
 
+def test_a_signed_share_below_one_percent_is_no_zero() -> None:
+    values = (0.85, 0.0042, -0.0042, 0.01, -0.2, 0.0, 1e-6)
+    assert [signed_percent(value) for value in values] == [
+        "+85%",
+        "+0.42%",
+        "\N{MINUS SIGN}0.42%",
+        "+1%",
+        "\N{MINUS SIGN}20%",
+        "0%",
+        "0%",
+    ]
+
+
 def test_settings_are_told_from_data() -> None:
     softmax = {"kind": "softmax", "beta": 2.0}
     assert written(softmax) == "softmax(beta=2.0)"
@@ -98,7 +111,8 @@ def test_settings_are_told_from_data() -> None:
     assert written({"kind": "top-1"}) == "top-1"
     assert written({"kind": "some.package:MyModel", "factors": 3}) == "MyModel(factors=3)"
     settings = {"k": 5, "policy": softmax, "by": None, "betas": [1, 2], "statuses": {"lift": {"solved": 3}}}
-    assert settings_line(settings) == "k = 5, policy = softmax(beta=2.0), betas = 1 2"
+    assert settings_line(settings, facts=True) == "k = 5, policy = softmax(beta=2.0), betas = 1 2"
+    assert settings_line({"factors": 3, "update": {"rule": "sgd", "step": None}}) == "factors = 3, update = (rule=sgd)"
     assert settings_line({}) == "none"
 
 

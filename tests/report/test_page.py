@@ -16,6 +16,8 @@ from recaudit import report
 from recaudit.audits.audit import definitions
 from recaudit.data import datasets
 from recaudit.data.synthetic import World
+from recaudit.report.evidence import Evidence
+from recaudit.report.findings import left_out_lines
 from recaudit.runs import Run, execute, parse
 from report.crafted_runs import (
     AGENCY,
@@ -283,6 +285,12 @@ class TestWhatIsShown:
         assert "the computation failed" in text
         assert "the exposure audit of this model has not been run" in text
         assert "stand on 90 users; 10 had nothing to measure." in text
+
+    def test_whom_a_number_leaves_out_is_said_of_each_model(self, tmp_path: Path) -> None:
+        models = [Model(name, [accuracy(users=90 - left, excluded=left)]) for name, left in (("A", 5), ("B", 0))]
+        lines = left_out_lines(Evidence(write_run(tmp_path, models)))
+        assert len(lines) == 1
+        assert lines[0].endswith(" of A stand on 85 users; 5 had nothing to measure.")
 
     def test_a_skipped_audit_is_listed_with_its_reason(self, tmp_path: Path) -> None:
         models = [Model("A", [accuracy()], skipped={"reachability": "A has no response to edited ratings."})]

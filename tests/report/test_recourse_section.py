@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,8 +15,11 @@ from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.models.base import FittedModel
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import cautions_of, findings_of
+from recaudit.report.history import HistoryReading
+from recaudit.report.kit.measures import measure
 from recaudit.report.page import render
 from recaudit.report.sections.recourse import RecourseFound, RecourseSection, goal_words, proof_words
+from recaudit.report.statement import render_statement
 from report.crafted_runs import RULE, Crafted, Model, accuracy, cells, groups, write_run
 
 SETTINGS: dict[str, Any] = {
@@ -134,3 +138,20 @@ def test_promises_that_refits_kept_or_not_are_checked_ones(tmp_path: Path) -> No
     checked = Crafted(result.kind, {**result.settings, "fidelity": {"pairs": 3, "kept": 0}}, result.tables)
     evidence = Evidence(write_run(tmp_path, [Model("A", [accuracy(), checked])]))
     assert not any("not checked by refits" in own.claim for own in cautions_of(evidence))
+
+
+def test_a_bounded_effort_may_be_less_and_a_bounded_share_more(tmp_path: Path) -> None:
+    rows = [
+        {"metric": "within_reach", **cells((0.4, 0.3, 0.5), baseline=0.1), "status": "bounded"},
+        {"metric": "effort", **cells((3, 2, 4)), "status": "bounded"},
+    ]
+    found = crafted({"u": 3.0}, {"u": "bounded"})
+    found = replace(found, tables={**found.tables, "summary": pl.DataFrame(rows, SUMMARY_SCHEMA)})
+    run, later = (write_run(tmp_path / name, [Model("ALS", [accuracy(), found])]) for name in ("run", "later"))
+    labels = [own.label for name in ("within_reach", "effort") if (own := measure(Evidence(run), "ALS", name))]
+    assert labels == ["Within reach of ALS, a lower bound", "Effort of ALS, less may do"]
+    stated = [line for line in render_statement(run).splitlines() if " | bounded" in line]
+    assert [line.split(" | ")[5] for line in stated] == ["bounded", "bounded: less may do"]
+    told = HistoryReading(ra.history([run, later], samples=10)).notes
+    assert "Lower bounds in some run, above which the truth may lie: Within reach." in told
+    assert "Not proved to be the least in some run, so that less may do: Effort." in told

@@ -75,7 +75,7 @@ class TestPopularity:
             ((0.5, 0.4, 0.6), "+50%", "50% more popular than"),
             ((-0.68, -0.7, -0.66), f"{MINUS}68%", "68% less popular than"),
             ((0.0, -0.1, 0.1), "0%", "as popular as"),
-            ((-0.001, -0.1, 0.1), "0%", "as popular as"),
+            ((-0.001, -0.1, 0.1), f"{MINUS}0.10%", "as popular as"),
         ],
     )
     def test_on_the_card(self, tmp_path: Path, lift: Number, value: str, way: str) -> None:

@@ -113,7 +113,8 @@ class TestRuns:
         assert first.claim == "A and B rank better than Hits"
         assert first.measure is not None
         assert (first.measure.value, dict(first.measure.floors)) == ("0.300", {"Hits": "0.100"})
-        assert first.whom == "all 30 users measured"
+        assert first.whom == "all 30 users measured, of 1,234"
+        assert replace(first, among=30).whom == "all 30 users measured"
 
     def test_a_gap_is_set_beside_the_same_gap_of_the_floor(self, evidence: Evidence) -> None:
         (gap,) = [own for own in findings_of(evidence) if "ranks better for" in own.claim]

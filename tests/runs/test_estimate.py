@@ -19,6 +19,7 @@ from recaudit.audits.audit import Audit, Context, Subject
 from recaudit.audits.reachability import audit as reachability
 from recaudit.audits.result import Result
 from recaudit.cli import app
+from recaudit.cli.estimates import estimate_lines, estimate_table
 from recaudit.data import Interactions, datasets
 from recaudit.data.synthetic import World, demo_world
 from recaudit.engines import Processes, Serial, Threads
@@ -26,7 +27,7 @@ from recaudit.errors import MachineError
 from recaudit.models import EASE, FittedModel, Random, Recommender
 from recaudit.registry import AUDITS, MODELS
 from recaudit.runs import Configuration, RunEstimate, estimate, execute, execution
-from recaudit.runs.estimate import FIT, catalogue, people
+from recaudit.runs.estimate import FIT, StepEstimate, catalogue, people
 from recaudit.runs.timing import Sampled, grown
 
 CONFIG = """
@@ -360,3 +361,11 @@ class TestDryRun:
         document = json.loads(done.stdout)
         assert [step["step"] for step in document["steps"]] == ["fit", "slow"]
         assert document["seconds"] == pytest.approx(sum(step["seconds"] for step in document["steps"]))
+
+
+def test_steps_of_less_than_a_second_say_so() -> None:
+    steps = tuple(StepEstimate("m", f"step {place}", 0.1, 0) for place in range(9))
+    table = estimate_table(RunEstimate(steps, (), 0.0))
+    assert set(table.columns[2].cells) == {"<1 s"}
+    assert next(estimate_lines(RunEstimate(steps, (), 0.0))).startswith("In all less than a second,")
+    assert next(estimate_lines(RunEstimate(steps * 2, (), 0.0))).startswith("In all about 2 s,")

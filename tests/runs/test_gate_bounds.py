@@ -12,7 +12,7 @@ from scipy import stats
 import recaudit as ra
 from recaudit.runs import Run
 from recaudit.status import Status
-from runs.crafted_pairs import measured, write_pair
+from runs.crafted_pairs import gate_of, measured, write_pair
 from runs.test_gate import REGIONS, USERS, gate, noise, reason
 
 
@@ -38,8 +38,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_without_a_confidence_the_value_itself_is_held_against_them(
     run: Run, rule: dict[str, float], outcome: str
 ) -> None:
-    [answer] = ra.check(run, gate(**rule)).answers
+    decision = ra.check(run, gate(**rule))
+    [answer] = decision.answers
     assert answer.outcome == outcome
+    assert f"{outcome}; of 1 question 1 {outcome}>" in repr(decision)
     assert answer.adjusted is None
 
 
@@ -75,6 +77,14 @@ def test_a_lower_bound_decides_one_way_only(tmp_path: Path, rule: dict[str, Any]
     bounded = measured({"ndcg": np.full(USERS, 0.4)}, status=Status.BOUNDED)
     _, run = write_pair(tmp_path, bounded, bounded)
     assert ra.check(run, gate(**rule)).outcome == outcome
+
+
+@pytest.mark.parametrize("rule", [{"at_least": 3}, {"at_least": 5}, {"at_most": 3}, {"at_most": 5}])
+def test_an_effort_that_was_not_proved_least_decides_nothing(tmp_path: Path, rule: dict[str, Any]) -> None:
+    bounded = measured({"effort": np.full(USERS, 4.0)}, kind="recourse", status=Status.BOUNDED)
+    _, run = write_pair(tmp_path, bounded, bounded)
+    assert "not proved to be the least" in reason(ra.check(run, gate_of({"metric": "effort", **rule})))
+    assert ra.check(run, gate_of({"metric": "effort", "bounds": "accept", **rule})).outcome != "undecided"
 
 
 def test_a_number_without_an_interval_cannot_be_judged_with_confidence(tmp_path: Path) -> None:

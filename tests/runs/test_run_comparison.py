@@ -79,6 +79,13 @@ class TestTheSameModelTwice:
         assert len(found.lists) == 120
         assert found.lists["moved"].max() == found.lists["replaced"].max() == 0
 
+    def test_groups_are_in_their_own_order(self, found: RunComparison) -> None:
+        for audit in found.before.audits("ALS"):
+            groups = found.before.result("ALS", audit).groups
+            for (by, metric), own in rows(found, audit=audit).group_by("by", "metric"):
+                named = groups.filter(by=by, metric=metric)["group"].to_list()
+                assert own["group"].to_list() == [name for name in named if name in own["group"]] or not by
+
     def test_every_number_of_the_run_is_compared(self, found: RunComparison) -> None:
         audits = found.before.audits("ALS")
         assert audits == ("accuracy", "exposure", "reachability", "instability", "folding", "calibration", "reranking")

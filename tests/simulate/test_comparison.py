@@ -39,7 +39,8 @@ def test_differences_are_paired() -> None:
     both = compare(THREE, trials=4)
     row = both.differences("random").row(0, named=True)
     paired = both["oracle"].by_trial("mean_rating") - both["random"].by_trial("mean_rating")
-    assert row["name"] == "oracle"
+    assert (row["name"], row["measure"]) == ("oracle", "mean_rating")
+    assert set(both.differences("random", "gini")["measure"]) == {"gini"}
     assert row["value"] == pytest.approx(paired.mean())
     assert row["upper"] - row["value"] == pytest.approx(3.182446305 * paired.std(ddof=1) / 2)
 

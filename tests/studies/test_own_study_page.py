@@ -22,3 +22,5 @@ def test_its_file_and_its_lines_run(
     told = capsys.readouterr().out
     for change in ("ten ratings instead of five", "and a sharper policy", "another seed (3 tried)"):
         assert change in told
+    assert told.splitlines()[0] == "What decides how far people can move their recommendations?"
+    assert 'Lift: claimed "people can move their recommendations", ours 3.738' in told

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar, final
@@ -19,7 +19,7 @@ from pydantic import Field
 
 from recaudit.arguments import check_argument
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.recipe.recipe import Recipe
+from recaudit.audits.recipe.recipe import Recipe, Rung
 from recaudit.audits.result import Result, Table
 from recaudit.audits.samples import Effort
 from recaudit.audits.spill import Rows, gathered
@@ -68,6 +68,8 @@ class Context:
     device: str = "cpu"
 
 
+_ALWAYS = ("k", "policy", "actions", "edits")
+"""Settings that are told even where they are the default."""
 AnyResult = TypeVar("AnyResult", bound=Result)
 _SCORES = 4
 """Arrays (block, items) at a time: scores, their order, what is allowed, probabilities."""
@@ -105,10 +107,24 @@ class Audit(Called, ABC):
     samples: Annotated[int, Field(ge=2, le=MOST_SAMPLES)] = 1000
     """How often users are drawn anew for an interval."""
 
+    def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
+        """What differs from the defaults, and what a reader always wants to know: it has many settings."""
+        fields = type(self).model_fields
+        return [
+            (name, value)
+            for name, value in self
+            if name in _ALWAYS or value != fields[name].get_default(call_default_factory=True)
+        ]
+
     @property
     def recipe(self) -> Recipe | None:
         """Who changes what, what is looked at, how it becomes a number, over which ratings: the rung follows."""
         return None
+
+    @property
+    def rung(self) -> Rung | None:
+        """Where the question stands on the causal ladder; None where the audit does not say."""
+        return None if self.recipe is None else self.recipe.rung
 
     def check(self, data: Interactions) -> None:
         """That the log offers what the settings name: known before anything is fitted."""

@@ -20,7 +20,8 @@ from recaudit.interventions import Future, FutureEdits, HistoryEdits, NextK, Pas
 PAPERS = {
     "000": "Curmei, Dean, Recht 2021, Quantifying Availability and Discovery in Recommender Systems via Stochastic "
     "Reachability",
-    "001": "A Unified Causal Framework for Auditing Recommender Systems for Ethical Concerns",
+    "001": "Sharma, Gupta, Akpinar, Lipton, Leqi 2024, A Unified Causal Framework for Auditing Recommender Systems for "
+    "Ethical Concerns",
     "002": "Xin et al. 2017, Folding: Why Good Models Sometimes Make Spurious Recommendations",
     "003": "Krauth et al. 2020, Do Offline Metrics Predict Online Performance in Recommender Systems?",
     "004": "Steck 2018, Calibrated Recommendations",

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 Table = pl.DataFrame | SpilledRows | Callable[[], Any]
 """A table, in memory or in files, or what makes it when it is first looked at."""
-_ALWAYS = ("k", "policy", "actions", "edits")
-"""Settings that are told even where they are the default."""
+_LONGEST = 120
+"""Of a setting in a heading, in characters."""
 _TOLD = ("causes", "left_out")
 """Facts that nobody must miss."""
 _EMPTY = {"summary": SUMMARY_SCHEMA, "groups": GROUP_SCHEMA, "series": SERIES_SCHEMA}
@@ -62,6 +62,22 @@ def fidelity_words(fidelity: Mapping[str, Any]) -> str:
     else:
         kept = f"{share:.0%} of the promised gain came" if share > 0 else "nothing of the promised gain came"
     return f"Checked by {fidelity['pairs']:,} refit{'s' * (fidelity['pairs'] != 1)}: {kept}."
+
+
+def _shortened(text: str) -> str:
+    """What is too long ends after one of its parts, with its brackets closed: `Costs(items={'a': 1.0, ...})`."""
+    if len(text) <= _LONGEST:
+        return text
+    kept, closing = text[:_LONGEST].rpartition(", ")[0] or text[:_LONGEST], ""
+    for letter in kept:
+        if letter in _BRACKETS:
+            closing = _BRACKETS[letter] + closing
+        elif closing.startswith(letter):
+            closing = closing[1:]
+    return f"{kept}, ...{closing}"
+
+
+_BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
 
 class Result(Displayed):
@@ -234,14 +250,9 @@ class Result(Displayed):
 
     def heading(self) -> list[str]:
         """What was asked, as far as it is not the default, and what the answer rests on; `settings` has everything."""
-        fields = type(self.audit).model_fields
-        said = {
-            name: value
-            for name, value in self.audit
-            if name in _ALWAYS or value != fields[name].get_default(call_default_factory=True)
-        }
+        said = dict(self.audit.__repr_args__())
         said |= {name: value for name, value in self.facts.items() if name in said}
-        told = ", ".join(f"{name}={value!r:.80}" for name, value in {**said, "rng": self.rng}.items())
+        told = ", ".join(f"{name}={_shortened(repr(value))}" for name, value in {**said, "rng": self.rng}.items())
         notes = [drawn_words(self.facts["drawn"])] if "drawn" in self.facts else []
         notes += [f"{name.replace('_', ' ')}: {self.facts[name]}" for name in _TOLD if self.facts.get(name)]
         return [f"{self.kind} ({told})", *(f"  {line}" for line in [*rule_lines(self.settings), *notes])]
@@ -258,7 +269,7 @@ class Result(Displayed):
                 continue
             interval = "" if row["lower"] is None else f"  [{row['lower']:.4f}, {row['upper']:.4f}]"
             left_out = f", {row['excluded']:,} excluded" if row["excluded"] else ""
-            bound = ", a lower bound" if row["status"] == Status.BOUNDED else ""
+            bound = f", {self.metrics[row['metric']].bound}" if row["status"] == Status.BOUNDED else ""
             lines.append(f"  {label}  {row['value']:8.4f}{interval}  {row['users']:,} users{left_out}{bound}")
         return "\n".join(lines)
 

@@ -105,7 +105,7 @@ def demo(
 ) -> None:
     """Audit recommenders on built-in data: the quickest way to see what recaudit does.
 
-    Takes about a minute, needs no download, and always starts over.
+    Takes a few minutes, needs no download, and always starts over.
     """
     from recaudit import runs
     from recaudit.cli.explore import put_explorer
@@ -155,7 +155,10 @@ def report(
     with shown(notes()), working("report"):
         run = Run.open(folder)
         path = write(run) if form == "html" else write_statement(run, out, template)
-    answers().print(f"{'Report' if form == 'html' else 'Statement'}: {path}")
+    if form == "html":
+        _print_outcome(run)
+    else:
+        answers().print(f"Statement: {path}")
 
 
 def _check_replaceable(out: Path) -> None:
@@ -223,6 +226,8 @@ def _print_outcome(run: Run) -> None:
         table.add_row("!", Text(f"{caution.claim}."))
     answers().print(Text(f"{told.audited}\n"), soft_wrap=False)
     answers().print(table, soft_wrap=False)
+    if not told.findings:
+        answers().print(f"\n{told.nothing}")
     if told.others:
         answers().print(f"\n{plural(len(told.others), 'more finding')} in the report.")
     answers().print(f"\nReport: {run.report}")

@@ -63,7 +63,7 @@ def _by_default(cls: type[Audit]) -> Audit | None:
 def _rung(cls: type[Audit]) -> str:
     """Where the audit stands with its defaults."""
     audit = _by_default(cls)
-    return "" if audit is None or audit.recipe is None else str(audit.recipe.rung)
+    return "follows from its recipe" if audit is None else str(audit.rung or "")
 
 
 def _print_one(name: str, cls: type[Audit]) -> None:
@@ -71,7 +71,8 @@ def _print_one(name: str, cls: type[Audit]) -> None:
     console.print(name, style="bold")
     console.print(inspect.getdoc(cls) or "")
     if rung := _rung(cls):
-        console.print(f"\nWith its defaults: {cls().recipe}")
+        recipe = None if (audit := _by_default(cls)) is None else audit.recipe
+        console.print("" if recipe is None else f"\nWith its defaults: {recipe}")
         console.print(f"Rung on the causal ladder: {rung}")
     console.print(
         f"\nSettings, in Python as {name.replace('-', '_')}(...), in a configuration under [audits.{name}]:",
@@ -91,8 +92,7 @@ def _print_one(name: str, cls: type[Audit]) -> None:
 def _settings(cls: type[Audit]) -> list[dict[str, Any]]:
     from recaudit.specification import as_data
 
-    audit = _by_default(cls)
-    defaults = {} if audit is None else as_data(audit)
+    defaults = as_data(cls.model_construct())
     return [
         {"name": name, "default": defaults.get(name, "required"), "about": field.description or ""}
         for name, field in cls.model_fields.items()

@@ -68,7 +68,7 @@ def check(
       not_worse_by = "5%"
       confidence = 0.99       # judged alone, at this level
       failures = "accept"     # though some answers failed
-      bounds = "accept"       # though it is only a lower bound
+      bounds = "accept"       # though it is only a bound
 
     \b
     Exit codes: 0    every rule is kept
@@ -112,7 +112,7 @@ def _suggest(run: Path, out: Path | None) -> None:
         return
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(text, encoding="utf-8")
-    notes().print(f"Look through it, then: recaudit check {run} --baseline EARLIER --rules {out}")
+    notes().print(f"Look through it, then, of a later run: recaudit check LATER --baseline {run} --rules {out}")
 
 
 def _write(decision: Decision, junit: Path | None, markdown: Path | None) -> None:

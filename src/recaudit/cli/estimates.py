@@ -37,7 +37,8 @@ def estimate_table(told: RunEstimate) -> Table:
 
 def estimate_lines(told: RunEstimate) -> Iterator[str]:
     """The whole, what is not known, and what could be changed."""
-    yield f"In all about {_time(told.seconds)}, within a factor of two, and {memory_words(told.memory)} beside the log."
+    whole = "less than a second" if told.seconds < 1 else f"about {_time(told.seconds)}"
+    yield f"In all {whole}, within a factor of two, and {memory_words(told.memory)} beside the log."
     for why in dict.fromkeys(step.why for step in told.unknown):
         steps = ", ".join(f"{step.step} of {step.model}" for step in told.unknown if step.why == why)
         yield f"Not known: {steps}: {why.rstrip('.')}."
@@ -45,7 +46,9 @@ def estimate_lines(told: RunEstimate) -> Iterator[str]:
 
 
 def _time(seconds: float) -> str:
+    if seconds < 1:
+        return "<1 s"
     if seconds < 90:
-        return f"{max(1, round(seconds))} s"
+        return f"{round(seconds)} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{seconds / 3600:.1f} h"

@@ -124,8 +124,8 @@ class Ratio:
 def standing(bounded: Bools, answered: Bools, failed: Bools) -> StatusArray:
     """How numbers stand that are made of many answers, by whether any of these is bounded, known at all, or failed.
 
-    A mean over lower bounds is a lower bound. What failed is left out of the mean: only where nothing else is there has
-    the mean failed too.
+    A mean over lower bounds is a lower bound; of one over efforts that were not proved to be the least, less may do.
+    What failed is left out of the mean: only where nothing else is there has the mean failed too.
     """
     found = [np.asarray(some) for some in (bounded, answered, failed)]
     return np.select(found, [status.value for status in _WEAKEST], Status.NOT_APPLICABLE.value)

@@ -39,9 +39,17 @@ class Metric:
     """Of a plain number."""
     best_case: bool = False
     """Whether it is what somebody gets by doing their best; the baseline is then what they get without."""
+    least: bool = False
+    """Whether it is the least of something, which is found from above: where the least is not proved, less may do. A
+    bounded value of any other metric is a lower bound."""
     still: float | None = None
     """What a recommender has that takes no ratings in, where the definition says so: nothing that anybody rates
     changes anything. It stands in for the floors, which are not asked what a change would do."""
+
+    @property
+    def bound(self) -> str:
+        """What a bounded value is."""
+        return "less may do" if self.least else "a lower bound"
 
     def titled(self, k: object = None) -> str:
         """The label, for lists of k where they have a length."""

@@ -30,9 +30,9 @@ def times(value: float) -> str:
 
 
 def signed_percent(value: float) -> str:
-    """0.85 as +85%."""
-    text = f"{100 * value:+,.0f}%"
-    return "0%" if text in ("+0%", "-0%") else minus(text)
+    """0.85 as +85%, 0.0042 as +0.42%."""
+    text = f"{100 * value:+,.{0 if abs(value) >= 0.01 else 2}f}%"
+    return minus(text) if text.strip("+-0.%") else "0%"
 
 
 def minus(text: str) -> str:

@@ -23,7 +23,8 @@ SUMMARY_SCHEMA = {
 }
 """`lower` and `upper` enclose the value (here: a bootstrap interval over users); `baseline` is what the value
 is compared with, where there is one; `users` is how many users it stands on, `excluded` how many had nothing
-to measure. A value whose `status` is bounded is made of lower bounds: the truth may lie above it, and above `upper`."""
+to measure. A value whose `status` is bounded is made of lower bounds: the truth may lie above it, and above `upper`;
+of a metric that is the least of something (`Metric.least`), below."""
 
 SERIES_SCHEMA = {"over": pl.String, "at": pl.Float64, **SUMMARY_SCHEMA}
 """`over` is what is varied (horizon, beta, weight, ...), `at` its value."""

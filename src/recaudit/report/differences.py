@@ -96,7 +96,7 @@ class Difference:
 
     @property
     def bounded(self) -> bool:
-        """Whether one of the two numbers, or both, are lower bounds."""
+        """Whether one of the two numbers, or both, are only bounds."""
         return self.change.status == Status.BOUNDED
 
     @property

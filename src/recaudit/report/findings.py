@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from recaudit.audits.result import fidelity_words
-from recaudit.metrics.numbers import percent, signed_percent
+from recaudit.metrics.numbers import percent
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.kit.claims import Caution, Claim, Finding, Headline, in_order
 from recaudit.report.kit.numbers import Estimate, count, listing, plural, some, verb
@@ -45,14 +45,21 @@ def gaps(evidence: Evidence) -> list[Gap]:
 
 def left_out_lines(evidence: Evidence) -> list[str]:
     """For how many users a number could not be measured, a sentence for each set of metrics that share it."""
-    found: dict[tuple[int, int], dict[str, None]] = {}
-    for (_, audit, metric), estimate in evidence.summaries.items():
-        if estimate.excluded and estimate.value is not None:
-            found.setdefault((estimate.users, estimate.excluded), {})[evidence.label(metric, audit)] = None
+    alike: dict[str, dict[tuple[int, int], dict[str, None]]] = {}
+    for (model, audit, metric), own in evidence.summaries.items():
+        if own.value is not None:
+            counts = alike.setdefault(evidence.label(metric, audit), {})
+            counts.setdefault((own.users, own.excluded), {})[model] = None
+    found: dict[tuple[int, int, str], list[str]] = {}
+    for label, counts in alike.items():
+        for (users, excluded), models in counts.items():
+            whose = f" of {listing(list(models))}" if len(counts) > 1 else ""
+            if excluded:
+                found.setdefault((users, excluded, whose), []).append(label)
     return [
-        f"{listing(list(labels))} {verb(list(labels), 'stands', 'stand')} on {plural(users, 'user')}; "
+        f"{listing(labels)}{whose} {verb(labels, 'stands', 'stand')} on {plural(users, 'user')}; "
         f"{count(excluded)} had nothing to measure."
-        for (users, excluded), labels in found.items()
+        for (users, excluded, whose), labels in found.items()
     ]
 
 
@@ -103,8 +110,15 @@ def claims_of(evidence: Evidence) -> tuple[list[Finding], list[Caution]]:
     asked = (ask for section in sections_of(evidence) for ask in section.questions)
     claims = [claim for question in (failures, *asked, left_out, unchecked) for claim in question(evidence)]
     cautions = [claim for claim in claims if isinstance(claim, Caution)]
-    findings = in_order(claim for claim in claims if isinstance(claim, Finding))
+    everybody = evidence.run.manifest.data.users
+    findings = in_order(replace(claim, among=everybody) for claim in claims if isinstance(claim, Finding))
     return findings, sorted(cautions, key=lambda caution: not caution.premise)
+
+
+def looked_for(evidence: Evidence) -> bool:
+    """Whether any section looks for something among the numbers of this run, where it has some."""
+    audits, sections = set(evidence.settings), sections_of(evidence)
+    return not audits or any(section.questions and audits & set(section.audits) for section in sections)
 
 
 def findings_of(evidence: Evidence) -> list[Finding]:
@@ -208,7 +222,7 @@ def _popularity(evidence: Evidence) -> Headline | None:
     lift = evidence.known("popularity_lift").get(evidence.main)
     if lift is None or lift.value is None:
         return None
-    size = signed_percent(abs(lift.value)).lstrip("+")
+    size = f"{100 * abs(lift.value):,.0f}%"
     way = f"{size} {'more' if lift.value > 0 else 'less'} popular than" if size != "0%" else "as popular as"
     meaning = f"On average {evidence.main} shows users what is {way} what they chose before."
     return _card("Popularity against own choices", lift, meaning)

@@ -28,6 +28,11 @@ LETTERS = {"data": "D", "model": "M", "configuration": "C", "versions": "V"}
 _HEIGHT = 150
 _MANY_RUNS = 15
 """Of more runs points are small, and the list of runs is folded."""
+_BOUNDS = {
+    False: "Lower bounds in some run, above which the truth may lie",
+    True: "Not proved to be the least in some run, so that less may do",
+}
+"""What is said of bounded numbers, by whether a metric is the least of something."""
 _NO_NUMBER = "the run has no such number"
 
 
@@ -104,13 +109,15 @@ class HistoryReading:
             told.append("Not all runs looked at the same data: a step in a number may come from the data.")
         bounded = self.overall.filter(status=Status.BOUNDED.value).select("audit", "metric").unique(maintain_order=True)
         if len(bounded):
-            labels = [
-                self.label(metric, audit)
+            found = [
+                (metric.least, self.label(metric, audit))
                 for audit, name in bounded.iter_rows()
                 for metric in self.metrics(audit)
                 if metric.name == name
             ]
-            told.append(f"Lower bounds in some run, above which the truth may lie: {listing(labels)}.")
+            for least, words in _BOUNDS.items():
+                if labels := [label for own, label in found if own == least]:
+                    told.append(f"{words}: {listing(labels)}.")
         return told
 
     @property

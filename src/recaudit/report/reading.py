@@ -85,10 +85,8 @@ class ComparisonReading:
         return [own for own in self.differences if own.by]
 
     def _read(self, frame: pl.DataFrame) -> Iterator[Difference]:
-        first = pl.col("place").min().over("model", "audit", "by", "metric")
-        frame = frame.with_row_index("place").sort(first, "group")
         slices = frame.group_by("audit", "by", maintain_order=True)
-        names = {of: told_names(own["group"].unique().sort().to_list()) for of, own in slices}
+        names = {of: told_names(own["group"].unique(maintain_order=True).to_list()) for of, own in slices}
         metrics = {name: metric_of(name) for name in frame["metric"].unique()}
         for row in frame.iter_rows(named=True):
             metric = metrics[row["metric"]]

@@ -91,18 +91,22 @@ class AuditAccount:
         return [model for model in self.evidence.models if self.name in self.evidence.run.audits(model)]
 
     @cached_property
-    def recipe(self) -> Recipe | None:
-        """What is changed, looked at and taken, as it was asked of the first of the models; None where the audit says
-        no such thing, or its settings cannot be read back."""
+    def asked(self) -> Audit | None:
+        """The audit as it was asked of the first of the models; None where its settings cannot be read back."""
         try:
-            return self.evidence.run.result(self.models[0], self.name).audit.recipe if self.known else None
+            return self.evidence.run.result(self.models[0], self.name).audit if self.known else None
         except ValidationError:
             return None
 
     @property
+    def recipe(self) -> Recipe | None:
+        """What is changed, looked at and taken; None where the audit says no such thing."""
+        return self.asked.recipe if self.asked else None
+
+    @property
     def rung(self) -> Rung | None:
         """Where the question stands on the causal ladder; None where the audit does not say."""
-        return self.recipe.rung if self.recipe else None
+        return self.asked.rung if self.asked else None
 
     @property
     def cannot_say(self) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 from recaudit.report.evidence import Evidence
-from recaudit.report.findings import claims_of
+from recaudit.report.findings import claims_of, looked_for
 from recaudit.report.kit.claims import Caution, Finding
 from recaudit.report.kit.numbers import plural, some, verb
 
@@ -25,6 +25,15 @@ class RunVerdict:
     """All that stand, those that matter most first (`in_order` says what that is)."""
     cautions: list[Caution]
     """What everything rests on first."""
+    looked_for: bool = True
+    """Whether anything was looked for among the numbers: only then does finding nothing say something."""
+
+    @property
+    def nothing(self) -> str:
+        """What is true of a run without any finding."""
+        if self.looked_for:
+            return "Nothing in these tables stands out from chance."
+        return "No findings are looked for among the numbers of these audits: read the tables."
 
     @property
     def first(self) -> list[Finding]:
@@ -39,7 +48,7 @@ class RunVerdict:
 
 def verdict_of(evidence: Evidence) -> RunVerdict:
     """Ask every question of a run."""
-    return RunVerdict(audited(evidence), *claims_of(evidence))
+    return RunVerdict(audited(evidence), *claims_of(evidence), looked_for(evidence))
 
 
 def audited(evidence: Evidence) -> str:

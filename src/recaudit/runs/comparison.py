@@ -42,9 +42,9 @@ COMPARISON_SCHEMA = {
 """`before` and `after` are the two numbers over the people who are compared, `difference` is after - before, `lower`
 and `upper` its interval, `error` its standard error, `error_before` and `error_after` those of the two numbers, `p`
 that of the test that there is no difference, `adjusted` the same corrected for how many questions are asked at once.
-`status` is bounded where one of the two is a lower bound. `verdict`: "same" (to one in a million), "better", "worse",
+`status` is bounded where one of the two is only a bound. `verdict`: "same" (to one in a million), "better", "worse",
 "changed" (of a metric that has no better), "not shown" (the difference may be chance), or "not known" (too few users,
-or lower bounds)."""
+or only bounds)."""
 _NAMING = "models=(A, B), or --models A B"
 VERDICTS = ("worse", "better", "changed", "not shown", "same", "not known")
 
@@ -333,7 +333,15 @@ def _with_standing(found: pl.DataFrame, *sides: _Side) -> pl.DataFrame:
     ]
     marks = pl.concat(bounded).unique().with_columns(status=pl.lit(Status.BOUNDED.value))
     status = pl.col("status").fill_null(Status.SOLVED.value)
-    return found.join(marks, on=on, how="left", maintain_order="left").with_columns(status)
+    return _in_order(found.join(marks, on=on, how="left", maintain_order="left").with_columns(status), *sides)
+
+
+def _in_order(found: pl.DataFrame, *sides: _Side) -> pl.DataFrame:
+    """With the groups of each metric in the order that the results have them in, others by name."""
+    groups = pl.concat([side.groups.select("by", "group") for side in sides]).unique(maintain_order=True)
+    placed = found.with_row_index("place").join(groups.with_row_index("own"), on=["by", "group"], how="left")
+    metric = pl.col("place").min().over("by", "metric")
+    return placed.sort(metric, "own", "group", nulls_last=True).drop("place", "own")
 
 
 def _with_verdicts(found: pl.DataFrame, level: float) -> pl.DataFrame:

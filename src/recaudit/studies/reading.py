@@ -116,6 +116,12 @@ class Published:
         """Whether there is anything to stand beside."""
         return self.low <= self.high
 
+    @property
+    def told(self) -> str:
+        """The beginning of a sentence that goes on with ours; empty where there is nothing to stand beside."""
+        said = f'claimed "{self.text}", ' if self.direction else f"published {self.text}, "
+        return said if self.known else ""
+
     def holds(self, ours: Quantity) -> bool:
         """Whether ours agrees: the two intervals meet, or ours lies inside the region of a direction."""
         if self.direction and ours.single:
@@ -251,7 +257,7 @@ class StudyTable(Displayed):
 
     def summary(self) -> str:
         """Every row in a line."""
-        told = (f"  {row.name}: published {row.published.text}, ours {row.told}: {row.agreement}" for row in self.rows)
+        told = (f"  {row.name}: {row.published.told}ours {row.told}: {row.agreement}" for row in self.rows)
         return "\n".join([self.title, *told])
 
     __repr__ = summary

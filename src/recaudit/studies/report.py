@@ -48,7 +48,8 @@ class StudyReport(Displayed):
     @property
     def command(self) -> str:
         """What makes it again."""
-        return f"recaudit study {self.study.arguments} --size {self.results.size}"
+        size = f" --size {self.results.size}" if self.study.sized else ""
+        return f"recaudit study {self.study.arguments}{size}"
 
     @cached_property
     def tables(self) -> list[StudyTable]:
@@ -95,7 +96,7 @@ class StudyReport(Displayed):
 
     def summary(self) -> str:
         """Every row in a line, and how many stand how."""
-        head = f"{self.study.title} ({self.results.size})"
+        head = f"{self.study.title} ({self.results.size})" if self.study.sized else self.study.title
         return "\n\n".join([head, *(table.summary() for table in self.tables), self.verdict])
 
     __repr__ = summary

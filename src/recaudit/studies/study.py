@@ -86,6 +86,8 @@ class Study(ABC):
     """The experiments of a paper, or of a question of one's own, beside what is printed."""
 
     name: ClassVar[str]
+    sized: ClassVar[bool] = True
+    """Whether it measures something else at another size."""
     title: str
     paper: str = ""
     """Whose numbers ours stand beside."""

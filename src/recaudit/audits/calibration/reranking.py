@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Annotated, Any, final
 
@@ -43,7 +44,7 @@ METRICS = ("recall", "calibration_kl")
 def _lambdas(weights: tuple[float, ...]) -> tuple[float, ...]:
     found = tuple(sorted(set(weights)))
     if len(found) < 2:
-        raise InputError("weights", received=list(weights), expected="at least two lambdas from 0 to 1")
+        raise InputError("", received=list(weights), expected="at least two lambdas from 0 to 1")
     return found
 
 
@@ -78,6 +79,12 @@ class CalibrationCurve(Audit):
     """How lists are made, with each lambda in the place of its weight: scores as they are, as in the paper."""
     relevant: float | None = None
     """The rating from which on a held-out item counts as relevant; without one every held-out item does."""
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
+        # Of the policy, whose own weight plays no part, what else differs from the default.
+        own = {name: value for name, value in self.policy.__repr_args__() if name != "weight"}
+        told = dict(super().__repr_args__()) | {"weights": self.weights, "policy": own}
+        return [(name, value) for name, value in told.items() if name != "policy" or own]
 
     @property
     def recipe(self) -> Recipe:

@@ -35,7 +35,7 @@ from recaudit.specification import Count, Id, Number, Some
 _MOST_PAIRS = 1_000_000
 """Pairs kept where nothing is said."""
 _MOST_ASKED = 40_000_000
-"""Pairs asked about where nothing is said: all those of MovieLens 1M, a microsecond or two each."""
+"""Pairs asked about where nothing is said: all those of MovieLens 1M, half a microsecond each."""
 
 
 @final

@@ -14,6 +14,7 @@ from recaudit.audits.mitigation.definitions import BORROWED, METRICS, ORDER
 from recaudit.audits.mitigation.levers import Setting, levers_of
 from recaudit.audits.mitigation.measures import DRAWN, WHOLE, Yardstick, by_reason
 from recaudit.audits.mitigation.turned import Turned
+from recaudit.audits.recipe.recipe import Rung
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError
@@ -123,6 +124,11 @@ class Mitigation(ListAudit, CalibrationTarget):
     """Whose ratings may move others' recommendations: a count or ids."""
     budget: Count = 40
     """How many ratings of a list are tried for each user and target, to bring the target into the next list."""
+
+    @property
+    def rung(self) -> Rung:
+        """The levers of the system are set, whatever its numbers ask about."""
+        return Rung.INTERVENTIONAL
 
     def check(self, data: Interactions) -> None:
         """Groupings and category systems."""

@@ -100,22 +100,24 @@ class ReachabilityResult(Result):
         return pl.DataFrame(rows, schema=schema, orient="row")
 
     def summary(self) -> str:
-        """How many pairs there are, how they stand, and what is reached."""
+        """How many pairs there are, how they stand, the overall values with their intervals, and the median pair."""
         counts = ", ".join(f"{count:,} {status}" for status, count in self.counts().items() if count)
         told = self.scan("pairs").select(pairs=pl.len(), known=pl.col("value").count(), **_SUMMED).collect()
         row = told.row(0, named=True)
-        lines = [*self.heading(), f"  {row['pairs']:,} pairs: {counts}"]
+        heading = self.heading()
+        metrics = super().summary().splitlines()[len(heading) :]
+        lines = [*heading, f"  {row['pairs']:,} pairs: {counts}", *metrics]
         if row["known"]:
-            lift = f"median {row['lift']:.3g}" if row["lifted"] else "none: nothing is shown without strategy"
-            only = f" of {row['lifted']:,} pairs with a baseline above 0" if 0 < row["lifted"] < row["known"] else ""
+            lift = f"lift {row['lift']:.3g}" if row["lifted"] else "no lift: nothing is shown without strategy"
+            only = f" (of {row['lifted']:,} pairs with a baseline above 0)" if 0 < row["lifted"] < row["known"] else ""
             widths, between = self.facts.get("widths"), ""
             if widths:
                 between = f", of {widths['pairs']:,} bounded pairs {widths['median']:.2g} in the median"
                 between += f" and {widths['90%']:.2g} at the 90th percentile"
             lines += [
-                f"  best probability  median {row['value']:.3g}, without strategy {row['baseline']:.3g}",
-                f"  lift              {lift}{only}",
-                f"  widest bounds     {row['gap'] or 0.0:.1e} in log-probability{between}",
+                f"  medians over pairs: best probability {row['value']:.3g}, without strategy {row['baseline']:.3g}, "
+                f"{lift}{only}",
+                f"  widest bounds: {row['gap'] or 0.0:.1e} in log-probability{between}",
             ]
         return "\n".join(lines)
 

@@ -24,6 +24,17 @@ class Rung(StrEnum):
     """What would be, had something been done otherwise."""
 
 
+def rung_of(intervention: Intervention) -> Rung:
+    """Where questions about an intervention stand on the ladder; `Recipe.rung` says why."""
+    match intervention:
+        case Nothing():
+            return Rung.ASSOCIATIONAL
+        case Own(Past() | HistoryEdits()) | Others(Past() | HistoryEdits()):
+            return Rung.COUNTERFACTUAL
+        case _:
+            return Rung.INTERVENTIONAL
+
+
 @final
 @dataclass(frozen=True)
 class Recipe:
@@ -59,13 +70,7 @@ class Recipe:
         Section 4.1 writes paper 000's reachability with do() whichever items are acted on. Of its action spaces,
         history edits are retrospective and count as counterfactual here.
         """
-        match self.intervention:
-            case Nothing():
-                return Rung.ASSOCIATIONAL
-            case Own(Past() | HistoryEdits()) | Others(Past() | HistoryEdits()):
-                return Rung.COUNTERFACTUAL
-            case _:
-                return Rung.INTERVENTIONAL
+        return rung_of(self.intervention)
 
     def __str__(self) -> str:
         number, rung = self.functional.of(self.outcome), f"({self.rung})"

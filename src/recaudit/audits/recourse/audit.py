@@ -18,16 +18,19 @@ from recaudit.audits.calibration.calibrator import interests, systems_of
 from recaudit.audits.fidelity.audit import Edit
 from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.search import refuse_many
+from recaudit.audits.recipe.recipe import Rung, rung_of
 from recaudit.audits.recourse.definitions import RECOURSE
 from recaudit.audits.recourse.goals import AmongFirst, AnyEffort, AnyGoal, CategoryShare, Changes, OutOfFirst, Sight
 from recaudit.audits.recourse.result import RecourseResult
 from recaudit.audits.rules import RuleAudit
 from recaudit.audits.samples import Candidates, candidate_items, resolve_users
 from recaudit.data.interactions import Interactions
+from recaudit.engines import track
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError, RecauditError, did_you_mean
 from recaudit.interventions import Actions, AnyActions, Future, Interval, NextK, Stars
 from recaudit.interventions.ratings import free_ratings
+from recaudit.interventions.who import Own
 from recaudit.models.base import FittedModel, check_response
 from recaudit.models.given.black_box import BlackBox
 from recaudit.models.response import AffineResponse
@@ -91,6 +94,11 @@ class Recourse(RuleAudit):
     budget: Count = 200_000
     """How many nodes of the search trees may be looked at for a pair; of a system that can only be asked, 200 queries
     where nothing is said."""
+
+    @property
+    def rung(self) -> Rung:
+        """That of the ratings that are free; a least effort is no recipe's number."""
+        return rung_of(Own(self.actions or NextK(10)))
 
     def measure(self, subject: Subject, context: Context) -> RecourseResult:
         """The least effort of every user and item asked about."""
@@ -335,7 +343,7 @@ class RecourseMethod:
             return {"not_measured": "nothing is known here that fits the model anew"}
         tested = pairs.filter(pl.col("value") > 0).sort("value", maintain_order=True).head(refits)
         kept = 0
-        for pair in tested.iter_rows(named=True):
+        for pair in track(tested.iter_rows(named=True), "refits", len(tested)):
             edit = Edit.of(self.log, pair["user"], pair)
             assert edit is not None
             user = np.array([edit.user])

@@ -28,5 +28,6 @@ RECOURSE = (
         "within reach: where only what is near can be had at all, it takes little.",
         "lower",
         decimals=2,
+        least=True,
     ),
 )

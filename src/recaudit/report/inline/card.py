@@ -16,12 +16,11 @@ from recaudit.status import Status
 MOST_ROWS = 20
 """Of a table; the frame has all."""
 _STANDS = {
-    Status.BOUNDED: "a lower bound",
     Status.FAILED: "could not be computed",
     Status.IMPOSSIBLE: "proved impossible",
     Status.NOT_APPLICABLE: "no answer here",
 }
-"""A status in words; what is solved goes without saying."""
+"""A status in words; what is solved goes without saying, and what a bound is says the metric."""
 
 
 @final
@@ -92,9 +91,10 @@ def number(estimate: Estimate) -> tuple[str, str]:
     return estimate.text, estimate.interval
 
 
-def stands(status: str) -> str:
+def stands(estimate: Estimate) -> str:
     """A status in words; empty where there is nothing to say."""
-    return _STANDS.get(Status(status), "")
+    status = Status(estimate.status)
+    return estimate.metric.bound if status == Status.BOUNDED else _STANDS.get(status, "")
 
 
 def people(users: int) -> str:

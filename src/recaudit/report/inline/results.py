@@ -56,7 +56,7 @@ def _summary(result: Result) -> CardTable:
             own.compared if own.baseline is not None else "",
             people(own.users),
             f"{own.excluded:,}" if own.excluded else "",
-            stands(own.status),
+            stands(own),
         )
         for own in _estimates(result, result.frame)
     ]
@@ -73,7 +73,7 @@ def _curve(result: Result) -> CardTable:
             own.metric.titled(result.settings.get("k")),
             *number(own),
             people(own.users),
-            stands(own.status),
+            stands(own),
         )
         for over, at, own in zip(points["over"], points["at"], _estimates(result, points), strict=True)
     ]

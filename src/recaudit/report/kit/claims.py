@@ -95,6 +95,8 @@ class Finding:
     """None where it is about everybody who was measured."""
     premise: bool = False
     """Whether everything else is a question only once this is answered."""
+    among: int = 0
+    """How many people there are, measured or not."""
 
     @property
     def stands(self) -> bool:
@@ -115,7 +117,8 @@ class Finding:
     def whom(self) -> str:
         """Whom it touches, in words."""
         if self.touched is None:
-            return f"all {plural(self.effect.users or 0, 'user')} measured"
+            users = self.effect.users or 0
+            return f"all {plural(users, 'user')} measured" + (f", of {count(self.among)}" if users < self.among else "")
         return f"{count(self.touched.people)} of {plural(self.touched.of, 'user')} measured"
 
 

@@ -29,7 +29,7 @@ def measure(evidence: Evidence, model: str, metric: str, *groups: GroupEstimate,
         floors[IN_THE_RATINGS] = _from_to([one.compared for one in own])
     said = [group.people if group.by in evidence.user_groupings else group.things for group in groups]
     whose = {0: "", 1: ", for ", 2: ", from "}[len(said)] + _from_to(said)
-    bound = ", a lower bound" if any(one.status == Status.BOUNDED for one in own) else ""
+    bound = f", {definition.bound}" if any(one.status == Status.BOUNDED for one in own) else ""
     label = f"{evidence.label(metric, audit)} of {model}{whose}{bound}"
     value, interval = _from_to([one.text for one in own]), _from_to([one.interval for one in own if one.interval])
     return Measure(metric, model, label, value, interval, floors)

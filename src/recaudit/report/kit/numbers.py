@@ -150,12 +150,16 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
-def settings_line(settings: Mapping[str, Any]) -> str:
+def settings_line(settings: Mapping[str, Any], *, facts: bool = False) -> str:
     """Settings in a line; those that are not set are left out.
 
-    Tables among them that are no part with a kind, such as how many pairs were solved, are no settings of the audit.
+    With `facts` among them, tables that are no part with a kind, such as how many pairs were solved, are no settings.
     """
-    told = {name: value for name, value in settings.items() if not isinstance(value, Mapping) or "kind" in value}
+    told = {
+        name: value
+        for name, value in settings.items()
+        if not facts or not isinstance(value, Mapping) or "kind" in value
+    }
     return ", ".join(f"{name} = {written(value)}" for name, value in told.items() if value is not None) or "none"
 
 

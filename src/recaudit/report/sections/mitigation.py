@@ -153,7 +153,7 @@ class Levers:
             defined = evidence.definitions[str(metric[0])]
             at_each = [found.get((defined.name, at)) for at in settings]
             cells = [user_cell(None if row is None else Estimate.of(defined, row)) for row in at_each]
-            bound = ", a lower bound" if Status.BOUNDED in own["status"] else ""
+            bound = f", {defined.bound}" if Status.BOUNDED in own["status"] else ""
             lines.append(TableRow(f"{evidence.label(defined.name, AUDIT)}{bound}", cells))
         name, setting = LEVERS[lever]
         columns = [setting, *(f"{at:.3g}{marks.get(at, '')}" for at in settings)]

@@ -78,7 +78,8 @@ class Decision(Displayed):
         counts = Counter(answer.outcome for answer in self.answers)
         told = ", ".join(f"{counts[outcome]:,} {outcome}" for outcome in OUTCOMES if counts[outcome])
         broken = [f"\n  {answer.outcome}: {_told(answer)}" for answer in self.answers if answer.outcome != "passed"]
-        return f"<{self.run.path}: {self.outcome}; of {len(self.answers):,} questions {told}>{''.join(broken)}"
+        asked = f"{len(self.answers):,} question{'s' * (len(self.answers) != 1)}"
+        return f"<{self.run.path}: {self.outcome}; of {asked} {told}>{''.join(broken)}"
 
 
 def _told(answer: Answer) -> str:
@@ -98,7 +99,7 @@ def check(run: Run | str | Path, rules: Gate | str | Path, baseline: Run | str |
     number changed by more than the rule allows. All of them that have no confidence of their own are one family, so
     that a gate fails by chance in at most 1 - confidence of releases in which nothing has changed.
 
-    What cannot be decided is never passed: too few people, failures, lower bounds, a number that a run does not have.
+    What cannot be decided is never passed: too few people, failures, bounds, a number that a run does not have.
     """
     gate = rules if isinstance(rules, Gate) else read_gate(rules)
     after = run if isinstance(run, Run) else Run.open(run)

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from scipy.special import ndtri
 
+from recaudit.audits.audit import definitions
 from recaudit.errors import DamagedError, InputError, did_you_mean
 from recaudit.metrics.tables import GROUP_SCHEMA
 from recaudit.runs.comparison import RunComparison, compare
@@ -175,7 +176,8 @@ def beside_bound(asked: GateQuestion, row: Mapping[str, Any], confidence: float)
         return found
     excess = row["value"] - rule.limit if rule.rising else rule.limit - row["value"]
     bounded = row["status"] == Status.BOUNDED.value and rule.bounds == "undecided"
-    return replace(found, allowed=rule.limit, excess=excess, error=error, bounded=bounded)
+    least = definitions()[rule.metric].least
+    return replace(found, allowed=rule.limit, excess=excess, error=error, bounded=bounded, least=least)
 
 
 def beside_baseline(asked: GateQuestion, row: Mapping[str, Any]) -> GateQuestion:
@@ -184,7 +186,7 @@ def beside_baseline(asked: GateQuestion, row: Mapping[str, Any]) -> GateQuestion
     value = None if row["before"] is None else row["after"]
     lacking = _undecidable(rule, value, row["users"], "not applicable to one of the two runs")
     if not lacking and row["status"] == Status.BOUNDED.value and rule.bounds == "undecided":
-        lacking = "one of the two numbers is only a lower bound"
+        lacking = "one of the two numbers is only a bound"
     if not lacking and error is None:
         lacking = "how sure the change is cannot be said of so few people"
     numbers = {"value": row["after"], "before": row["before"], "users": row["users"]}

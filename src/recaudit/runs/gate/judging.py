@@ -43,7 +43,9 @@ class GateQuestion:
     """The standard error of the excess; None where the value itself is judged."""
     users: int | None = None
     bounded: bool = False
-    """Whether the value is only a lower bound of the number."""
+    """Whether the value is only a lower bound of the number, or is not proved to be the least."""
+    least: bool = False
+    """Whether the metric is the least of something."""
     lacking: str = ""
 
     @property
@@ -114,9 +116,15 @@ def _answers(questions: Sequence[GateQuestion], adjusted: FloatArray, gate: Gate
         level = 1 - gate.confidence if question.in_family else 1 - float(question.rule.confidence or 0)
         tested = bool(np.isfinite(own))
         broken = own <= level if tested else question.beyond
-        # What is known to be at least so much may still be enough, and may be too much.
-        if question.bounded and broken != question.rule.rising:
-            reason = f"{question.rule.metric} is at least this, and how much more is not known"
+        # What is known to be at least so much may still be enough, and may be too much. Of a mean of least efforts
+        # neither is known: less may do, and what was not decided may take more.
+        if question.bounded and (question.least or broken != question.rule.rising):
+            known = (
+                "was not proved to be the least"
+                if question.least
+                else "is at least this, and how much more is not known"
+            )
+            reason = f"{question.rule.metric} {known}"
             yield Answer(question, "undecided", reason, adjusted=float(own) if tested else None)
             continue
         seen = _detectable(question, level / size if question.in_family else level) if tested else None

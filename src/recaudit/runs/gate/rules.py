@@ -81,7 +81,7 @@ class Rule(Called):
     failures: Unsettled = "undecided"
     """What to do where the audit failed for some users or pairs; "accept" takes the numbers as they are."""
     bounds: Unsettled = "undecided"
-    """What to do with a number that is only a lower bound; "accept" takes it for the number."""
+    """What to do with a number that is only a bound; "accept" takes it for the number."""
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:

@@ -153,31 +153,34 @@ class Comparison(Displayed):
         return found
 
     def overall(self, measure: str = "mean_rating", *, last: int | None = None) -> pl.DataFrame:
-        """One row a recommender, best (highest) first: name, value, lower, upper, trials."""
-        return _best_first({name: own.by_trial(measure, last=last) for name, own in self.simulations.items()})
+        """One row a recommender, best (highest) first: name, measure, value, lower, upper, trials."""
+        return _best_first(measure, {name: own.by_trial(measure, last=last) for name, own in self.simulations.items()})
 
     def differences(self, baseline: str, measure: str = "mean_rating", *, last: int | None = None) -> pl.DataFrame:
         """One row for each other recommender: it minus the baseline, trial by trial, with Student's interval.
 
+        Columns: name, measure, value, lower, upper, trials.
         Trials are paired, both met the same people and the same chance: an interval without 0 is a difference.
         """
         reference = self[baseline].by_trial(measure, last=last)
         others = {name: own for name, own in self.simulations.items() if name != baseline}
-        return _best_first({name: own.by_trial(measure, last=last) - reference for name, own in others.items()})
+        apart = {name: own.by_trial(measure, last=last) - reference for name, own in others.items()}
+        return _best_first(measure, apart)
 
     def summary(self) -> str:
         """Mean ratings with their intervals, a line each."""
         width = max(map(len, self.simulations))
-        rows = self.overall().iter_rows()
+        rows = self.overall().drop("measure").iter_rows()
         lines = (f"  {name.ljust(width)}  {written(*estimate, digits=4)}" for name, *estimate, _ in rows)
         return "\n".join(["mean rating received", *lines])
 
     __repr__ = summary
 
 
-def _best_first(values: Mapping[str, FloatArray]) -> pl.DataFrame:
-    schema = {"name": pl.String, "value": pl.Float64, "lower": pl.Float64, "upper": pl.Float64, "trials": pl.Int64}
-    rows = [{"name": name, **interval(own)} for name, own in values.items()]
+def _best_first(measure: str, values: Mapping[str, FloatArray]) -> pl.DataFrame:
+    numbers = dict.fromkeys(("value", "lower", "upper"), pl.Float64)
+    schema = {"name": pl.String, "measure": pl.String, **numbers, "trials": pl.Int64}
+    rows = [{"name": name, "measure": measure, **interval(own)} for name, own in values.items()]
     return pl.DataFrame(rows, schema).sort("value", descending=True, nulls_last=True, maintain_order=True)
 
 

@@ -155,7 +155,8 @@ class Findings:
         elif row["value"] is None:
             said = f"{Status(row['status']).value.replace('_', ' ').capitalize()} in the base."
         else:
-            said = "A lower bound." if row["status"] == Status.BOUNDED.value else ""
+            bound = found.result.metrics[metric.name].bound.capitalize()
+            said = f"{bound}." if row["status"] == Status.BOUNDED.value else ""
         return f"{metric.note} {said}".strip()
 
     # ---- other seeds -----------------------------------------------------------------------------------------

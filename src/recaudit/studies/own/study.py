@@ -43,6 +43,7 @@ class OwnStudy(Study):
     """A question of one's own; the same at every size."""
 
     name = "own"
+    sized = False
 
     def __init__(self, config: OwnStudyConfiguration, file: str = "question.toml") -> None:
         self.config, self.file = config, file
