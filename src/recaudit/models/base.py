@@ -16,8 +16,8 @@ from recaudit import models
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import BLOCK
-from recaudit.errors import NotSupportedError
-from recaudit.models.checks import check_action_rows
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.models.checks import check_action_rows, check_data
 from recaudit.models.products import ScoreVectors
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
 from recaudit.models.rollouts import ReplayedRollOut, RollOut
@@ -46,6 +46,22 @@ class Recommender(Specification, ABC):
     @abstractmethod
     def fit(self, data: Interactions, rng: int = 0) -> FittedModel:
         """A model of this log. The same log and seed give the same model, number by number."""
+
+    @property
+    def learns_from_clicks(self) -> bool:
+        """Whether a log says something in which every rating is the same; False where only their differences count."""
+        return True
+
+    def check_log(self, data: Interactions) -> None:
+        """Refuse a log that nothing can be learned from."""
+        check_data(data)
+        if data.scale[0] == data.scale[1] and not self.learns_from_clicks:
+            raise InputError(
+                "data",
+                received=f"a log in which every rating is {data.scale[0]:g}",
+                expected=f"ratings that differ: {type(self).__name__}, as it is set, learns from nothing else",
+                remedy="Models for clicks and purchases: EASE, SLIM, TopPop, WALS(values='ones').",
+            )
 
     def memory(self, data: Interactions) -> int:
         """Bytes that fitting this log takes at most, beside the log; 0 for little: a few numbers a user or item."""

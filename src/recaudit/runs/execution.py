@@ -72,6 +72,8 @@ def _stages(
         data, (train, test) = config.split.load(config.data, config.seed)
     for audit in config.audits.values():
         audit.check(train)
+    for model in config.measured:
+        model.recommender.check_log(train)
     record = DataRecord.of(config.data.label, data, train, test)
     out.mkdir(parents=True, exist_ok=True)
     with lock.alone(out), spill.aside(place_of(_parts(config) or out)):

@@ -15,7 +15,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
 from recaudit.models.base import Recommender
 from recaudit.models.baseline.popularity import item_means
-from recaudit.models.checks import check_data, check_fit
+from recaudit.models.checks import check_fit
 from recaudit.models.factor.least_squares import IN_ORDER, add_ratings, padded, solve_vectors
 from recaudit.models.factor.model import FactorModel
 from recaudit.models.rows import SparseRows
@@ -69,6 +69,11 @@ class WALS(Recommender):
             )
         return self
 
+    @property
+    def learns_from_clicks(self) -> bool:
+        """See `Recommender`: what is not rated must be fitted to something else than what is."""
+        return self.values == "ones" or isinstance(self.prior, float) or (self.prior is None and self.center == "none")
+
     def fit(self, data: Interactions, rng: int = 0) -> FactorModel:
         """Fit by alternating exact solves."""
         users, items, mean = self.problem(data)
@@ -83,7 +88,7 @@ class WALS(Recommender):
 
     def problem(self, data: Interactions) -> tuple[WeightedRows, WeightedRows, float]:
         """What `fit` minimises for this log: the users' problems, the items', and the mean taken off the ratings."""
-        check_data(data)
+        self.check_log(data)
         ones = self.values == "ones"
         mean = float(data.ratings.mean()) if self.center == "mean" and not ones else 0.0
         if self.prior == "item":
