@@ -12,7 +12,6 @@ from pydantic import (
     BeforeValidator,
     Field,
     PlainValidator,
-    ValidationError,
     ValidationInfo,
     model_validator,
 )
@@ -23,7 +22,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.data.splits import Split
 from recaudit.data.text_files import Column, TextFormat
 from recaudit.errors import DataError, InputError, did_you_mean
-from recaudit.specification import InputFile, InputFolder, Specification, build, mistake, mistakes
+from recaudit.specification import InputFile, InputFolder, Specification, build, mistake
 
 
 def _known_data_set(name: str) -> str:
@@ -185,8 +184,7 @@ class Read:
         check_argument("path", path, str | Path)
         try:
             source = OwnData(file=path, **settings)  # type: ignore[arg-type]  # pydantic makes a path of it
-        except ValidationError as error:
-            [first, *_] = mistakes(error)
+        except InputError as first:
             kind = DataError if first.argument == "file" else InputError
             name = "path" if first.argument == "file" else first.argument
             raise kind(name, received=first.received, expected=first.expected, remedy=first.remedy) from None

@@ -86,6 +86,8 @@ class FittedModel(ABC):
 
     A field of the fitted model where it depends on the configuration (EASE centred or not).
     """
+    brought_as: str = ""
+    """The class that it had in the library that it was adapted from."""
     foreign: bool = False
     """Whether others' code made the model, here or elsewhere: what it has seen cannot be known for sure."""
     recommender: Recommender | None = None
@@ -106,10 +108,15 @@ class FittedModel(ABC):
         return f"{type(self).__name__}({self.data.n_users:,} users x {self.data.n_items:,} items; {says})"
 
     @property
+    def called(self) -> str:
+        """What messages call it: as the person knows it who has brought it, or made it."""
+        return self.brought_as or type(self).__name__
+
+    @property
     def rule(self) -> str:
         """How the model takes in new ratings, in words: what every answer of `respond` rests on."""
         check_response(self)
-        return f"as {type(self).__name__} says of itself"
+        return f"as {self.called} says of itself"
 
     @abstractmethod
     def scores(self, users: IntArray) -> Tensor:
@@ -155,9 +162,9 @@ class FittedModel(ABC):
         """The same model, which knows what fits such models anew."""
         return self._with("recommender", recommender)
 
-    def from_elsewhere(self) -> Self:
-        """The same model, of which it is known that others' code made it."""
-        return self._with("foreign", True)
+    def from_elsewhere(self, brought_as: str = "") -> Self:
+        """The same model, of which it is known that others' code made it, perhaps as an object of that class."""
+        return self._with("foreign", True)._with("brought_as", brought_as or self.brought_as)
 
     def _with(self, name: str, value: object) -> Self:
         made = copy.copy(self)
@@ -204,7 +211,7 @@ class FittedModel(ABC):
         `respond(viewer, editor, ...)` has for the edited items. Only where `others_move` is "rated items".
         """
         raise NotSupportedError(
-            f"{type(self).__name__}: nothing says how another user's ratings move its scores. Models that know: "
+            f"{self.called}: nothing says how another user's ratings move its scores. Models that know: "
             f"{makers(lambda model: model.others_move == 'rated items')}."
         )
 
@@ -225,9 +232,7 @@ def check_own_edits(model: FittedModel, viewer: int, editor: int, why: str) -> N
     """Refuse another user's edits, which the model does not follow; `why` says what stands in the way."""
     if viewer != editor:
         known = makers(lambda made: made.others_move == "rated items")
-        raise NotSupportedError(
-            f"{type(model).__name__}: {why}. Ask for viewer == editor, or use a model that knows: {known}."
-        )
+        raise NotSupportedError(f"{model.called}: {why}. Ask for viewer == editor, or use a model that knows: {known}.")
 
 
 def no_response(model: FittedModel) -> NotSupportedError:
@@ -236,7 +241,7 @@ def no_response(model: FittedModel) -> NotSupportedError:
     if model.response is None:
         reason = model.no_rule
     known = makers(lambda made: made.response is AffineResponse)
-    return NotSupportedError(f"{type(model).__name__}: {reason}. Models that have one: {known}.")
+    return NotSupportedError(f"{model.called}: {reason}. Models that have one: {known}.")
 
 
 def _kinds(model: type[FittedModel]) -> list[type[FittedModel]]:

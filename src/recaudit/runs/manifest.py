@@ -83,7 +83,9 @@ class StepRecord(Record):
     model: str
     audit: str
     settings: dict[str, Any]
-    """What the numbers depend on, as the result says it."""
+    """What the numbers depend on, as the result says it: what was asked, and over it what it turned out to be."""
+    asked: dict[str, Any] = Field(default_factory=dict)
+    """The settings of the audit alone; empty where the version that wrote the folder did not say."""
     seconds: float
     device: str = "cpu"
     """What computed it."""

@@ -57,9 +57,11 @@ class BayesMF(Recommender):
     @model_validator(mode="after")
     def _something_is_kept(self) -> Self:
         if self.burn_in >= self.iterations:
-            raise ValueError(
-                f"burn_in = {self.burn_in} leaves nothing of iterations = {self.iterations}. Make it smaller, or draw "
-                "more often."
+            raise InputError(
+                "burn_in",
+                received=f"{self.burn_in}, which leaves nothing of iterations = {self.iterations}",
+                expected="fewer than iterations",
+                remedy="Make it smaller, or draw more often.",
             )
         return self
 

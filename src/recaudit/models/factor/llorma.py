@@ -19,6 +19,7 @@ from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
+from recaudit.errors import InputError
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.checks import check_device, check_fit, check_own_model
 from recaudit.models.factor.least_squares import IN_ORDER
@@ -77,12 +78,12 @@ class LLORMA(Recommender):
 
     @model_validator(mode="after")
     def _check_penalty(self) -> Self:
-        shrinks = 2 * self.learning_rate * self.regularization
-        if shrinks >= 1:
-            raise ValueError(
-                f"regularization {self.regularization} at learning_rate {self.learning_rate} takes off {shrinks:.3g} "
-                "times each vector at every step; expected less than once (2 * learning_rate * regularization < 1)"
+        if (shrinks := 2 * self.learning_rate * self.regularization) >= 1:
+            received = (
+                f"{self.regularization} at learning_rate {self.learning_rate}, which takes off {shrinks:.3g} times"
             )
+            expected = "less than once each vector at every step (2 * learning_rate * regularization < 1)"
+            raise InputError("regularization", received=received, expected=expected)
         return self
 
     def fit(self, data: Interactions, rng: int = 0) -> LLORMAModel:

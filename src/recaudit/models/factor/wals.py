@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
+from recaudit.errors import InputError
 from recaudit.models.base import Recommender
 from recaudit.models.baseline.popularity import item_means
 from recaudit.models.checks import check_fit
@@ -63,9 +64,11 @@ class WALS(Recommender):
     @model_validator(mode="after")
     def _ones_have_no_item_means(self) -> Self:
         if self.values == "ones" and self.prior == "item":
-            raise ValueError(
-                'prior = "item" with values = "ones": every item\'s mean is 1, so that rated and unrated pairs would '
-                "be fitted to the same. Leave prior out (0), or give a number."
+            raise InputError(
+                "prior",
+                received="'item' with values = 'ones'",
+                expected="a number: every item's mean is 1, so rated and unrated pairs would be fitted to the same",
+                remedy="Leave prior out (0), or give a number.",
             )
         return self
 
