@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeVar, dataclass_transform, final
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeVar, cast, dataclass_transform, final
 
 import numpy as np
 from pydantic import (
@@ -94,7 +94,7 @@ def _called(cls: type) -> Iterator[None]:
 def specified(cls: type[Made]) -> type[Made]:
     """A frozen dataclass that is a specification: for what is also made with values by their position."""
     config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-    made = pydantic_dataclass(frozen=True, config=config)(cls)
+    made: Any = pydantic_dataclass(frozen=True, config=config)(cls)
     init = made.__init__
 
     @wraps(init)
@@ -102,8 +102,8 @@ def specified(cls: type[Made]) -> type[Made]:
         with _called(made):
             init(self, *values, **settings)
 
-    made.__init__ = make  # type: ignore[method-assign]
-    return made
+    made.__init__ = make
+    return cast("type[Made]", made)
 
 
 def as_data(part: Any, registry: NamedParts | None = None) -> dict[str, Any]:
