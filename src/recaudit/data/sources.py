@@ -45,6 +45,11 @@ class NamedData(Specification):
         """What to call the data in front of a person."""
         return self.name
 
+    @property
+    def files(self) -> dict[str, Path]:
+        """None of the user's own."""
+        return {}
+
     def load(self) -> Interactions:
         """The log."""
         return datasets.load(self.name, self.path)
@@ -141,6 +146,12 @@ class OwnData(TextFormat):
     def label(self) -> str:
         """What to call the data in front of a person."""
         return self.file.name
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """What is read, by what it holds: "ratings", "items", "users"."""
+        tables = {"items": self.items, "users": self.users}
+        return {"ratings": self.file} | {name: table.file for name, table in tables.items() if table is not None}
 
     def load(self) -> Interactions:
         """The log, with everything that is said about users and items."""
