@@ -260,7 +260,7 @@ def test_training_that_diverges_says_so(argument: str) -> None:
 
 
 def test_a_penalty_that_overshoots_zero_is_refused() -> None:
-    with pytest.raises(InputError, match="takes off 1 times; expected less than once each vector"):
+    with pytest.raises(InputError, match="taking off 1 times; expected less than once each vector"):
         LLORMA(learning_rate=0.5, regularization=1.0)
 
 

@@ -79,9 +79,7 @@ class LLORMA(Recommender):
     @model_validator(mode="after")
     def _check_penalty(self) -> Self:
         if (shrinks := 2 * self.learning_rate * self.regularization) >= 1:
-            received = (
-                f"{self.regularization} at learning_rate {self.learning_rate}, which takes off {shrinks:.3g} times"
-            )
+            received = f"{self.regularization} at learning_rate {self.learning_rate}, taking off {shrinks:.3g} times"
             expected = "less than once each vector at every step (2 * learning_rate * regularization < 1)"
             raise InputError("regularization", received=received, expected=expected)
         return self
