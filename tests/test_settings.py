@@ -1,18 +1,18 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from recaudit.data import Interactions
-from recaudit.errors import DataError
+from recaudit.errors import DataError, InputError
 from recaudit.interventions import GivenItems, Interval, NextK, Stars
 from recaudit.models import ALS, BiasedMF, TopPop
 from recaudit.policies import Softmax
 from recaudit.policies.calibrated import Calibrated
-from recaudit.simulate import Scenario, Topics
+from recaudit.simulate import Scenario, Topics, paper
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ from recaudit.simulate import Scenario, Topics
     ],
 )
 def test_no_value_is_turned_into_another(make: Any, wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(InputError) as caught:
         make(**wrong)
-    assert caught.value.errors()[0]["loc"][0] in wrong
+    assert caught.value.argument.split(".")[0].split("[")[0] in wrong
 
 
 def test_numbers_of_other_libraries_and_whole_floats_are_numbers() -> None:
@@ -56,7 +56,7 @@ def test_numbers_of_other_libraries_and_whole_floats_are_numbers() -> None:
 
 
 def test_a_scenario_has_an_end() -> None:
-    with pytest.raises(ValidationError, match="steps"):
+    with pytest.raises(InputError, match="steps"):
         Scenario(name="long", environment=Topics(), steps=10**30)
 
 
@@ -64,3 +64,24 @@ def test_given_items_are_found_by_the_type_of_the_log(tiny: Interactions) -> Non
     model = TopPop().fit(tiny)
     with pytest.raises(DataError, match=r"items: received 1, an id of type int; .*text, such as 'a'"):
         GivenItems((1,)).items(model, np.array([0]), 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: ALS(factor=8), r"^factor: received .*Did you mean 'factors'\?$"),  # type: ignore[call-arg]
+        (lambda: NextK(0), "^k: received 0; expected greater than 0"),
+        (lambda: NextK(kk=3), r"^kk: received .*Did you mean 'k'\?$"),  # type: ignore[call-arg]
+        (lambda: Stars(5, 1), r"^low, high: received \(5.0, 1.0\)"),
+        (lambda: Softmax(bet=1), r"^bet: received .*Did you mean 'beta'\?$"),  # type: ignore[call-arg]
+        (lambda: paper("topics-dynamic", users=200, items=300), r"^ratings: received 100,000; expected at most 60,000"),
+    ],
+)
+def test_a_call_names_its_mistake(call: Callable[[], object], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        call()
+
+
+def test_a_setting_is_printed_with_its_name() -> None:
+    assert str(TopPop()) == "TopPop(by='count', damping=0.0)"
+    assert f"{Softmax(beta=2.0)}" == "Softmax(beta=2.0)"

@@ -6,9 +6,11 @@ Python makes one with keywords, a configuration file with a table, and both refu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Protocol, Self, TypeVar, final
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeVar, cast, dataclass_transform, final
 
 import numpy as np
 from pydantic import (
@@ -27,6 +29,7 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
 from recaudit.errors import InputError, did_you_mean, nearest_word
@@ -39,10 +42,22 @@ _NO_NUMBER = (bool, np.bool_, str, bytes)
 class Specification(BaseModel):
     """A frozen configuration: unknown settings are refused, with the known ones; no value is turned into another.
 
-    pydantic would take True for 1 and "3" for 3. Here that is a mistake like any other.
+    pydantic would take True for 1 and "3" for 3. Here that is a mistake like any other. The first mistake of a call is
+    an `InputError`; a table is validated as a whole, and all its mistakes are told together.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    if not TYPE_CHECKING:  # type checkers read the settings from the fields
+
+        def __init__(self, **settings: Any) -> None:
+            with _called(type(self)):
+                super().__init__(**settings)
+
+        __init__.__pydantic_base_init__ = True  # tables do not come by here
+
+    def __str__(self) -> str:
+        return repr(self)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -59,17 +74,36 @@ class Specification(BaseModel):
         return made
 
 
-class Called(Specification):
-    """A specification that people also make by a call, whose first mistake is then an `InputError`."""
+@contextmanager
+def _called(cls: type) -> Iterator[None]:
+    """The first mistake of a call that makes one of these, as an `InputError`."""
+    try:
+        yield
+    except ValidationError as error:
+        names = keys_of(cls)
 
-    def __init__(self, **settings: Any) -> None:
-        try:
-            super().__init__(**settings)
-        except ValidationError as error:
-            raise mistakes(error)[0] from None
+        def named(place: Place) -> Place:
+            """By name, where a value was given by its position."""
+            known = place and isinstance(place[0], int) and place[0] < len(names)
+            return (names[int(place[0])], *place[1:]) if known else place
 
-    # Tables are validated as a whole, and all their mistakes told together: only calls come by here.
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+        raise mistakes(moved(with_known_keys(error, names), named), cls.__name__)[0] from None
+
+
+@dataclass_transform(frozen_default=True)
+def specified(cls: type[Made]) -> type[Made]:
+    """A frozen dataclass that is a specification: for what is also made with values by their position."""
+    config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    made: Any = pydantic_dataclass(frozen=True, config=config)(cls)
+    init = made.__init__
+
+    @wraps(init)
+    def make(self: Any, *values: Any, **settings: Any) -> None:
+        with _called(made):
+            init(self, *values, **settings)
+
+    made.__init__ = make
+    return cast("type[Made]", made)
 
 
 def as_data(part: Any, registry: NamedParts | None = None) -> dict[str, Any]:
@@ -210,13 +244,14 @@ def with_known_keys(error: ValidationError, known: Iterable[str]) -> ValidationE
     return _error([_again(line, **({"known": names} if here(line) else {})) for line in _lines(error)])
 
 
-def mistakes(error: ValidationError) -> list[InputError]:
-    """Each mistake: its key as it is written in a file, what came, what was expected, what to do."""
-    return [_input_error(line) for line in _lines(error)]
+def mistakes(error: ValidationError, whole: str = "the file") -> list[InputError]:
+    """Each mistake: its key as it is written in a file, or the name of the `whole`; what came, what was expected, what
+    to do."""
+    return [_input_error(line, whole) for line in _lines(error)]
 
 
-def _input_error(line: ErrorDetails) -> InputError:
-    key, context = _written(line["loc"]), line.get("ctx", {})
+def _input_error(line: ErrorDetails, whole: str) -> InputError:
+    key, context = _written(line["loc"]) or whole, line.get("ctx", {})
     if line["type"] in _UNKNOWN_KEY:
         remedy = did_you_mean(str(line["loc"][-1]), context.get("known", []))
         return InputError(key, received="a key that is not known here", expected="a known key", remedy=remedy)
@@ -224,14 +259,14 @@ def _input_error(line: ErrorDetails) -> InputError:
     if isinstance(cause, InputError):  # raised by the part itself, which names what does not go together
         names = [name.strip() for name in cause.argument.split(",")]
         inside = cause.argument and len(names) == 1 and line["loc"][-1:] != (names[0],)
-        at = _written((*line["loc"], names[0])) if inside else key
+        at = _written((*line["loc"], names[0])) if inside else _written(line["loc"]) or cause.argument or whole
         return InputError(at, received=cause.received, expected=cause.expected, remedy=cause.remedy)
     message = str(context.get("message", line["msg"]))
-    expected = _WORDS.get(line["type"]) or message.removeprefix("Input should be ").rstrip(".")
+    expected = _WORDS.get(line["type"]) or message.removeprefix("Input should be ").removeprefix("Value error, ")
     return InputError(
         key,
         received="nothing" if line["type"] == "missing" else _shown(line["input"]),
-        expected=str(context.get("expected", expected)),
+        expected=str(context.get("expected", expected)).rstrip("."),
         remedy=str(context.get("remedy", "")),
     )
 
@@ -260,7 +295,7 @@ def _again(line: ErrorDetails, **context: object) -> InitErrorDetails:
 def _written(place: Place) -> str:
     """A place as it is written in a file: model[1].factors."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
-    return text.removeprefix(".") or "the file"
+    return text.removeprefix(".")
 
 
 def _shown(value: object) -> str:

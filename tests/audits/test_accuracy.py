@@ -11,8 +11,9 @@ import pytrec_eval
 import recaudit as ra
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
+from recaudit.data.synthetic import World
 from recaudit.errors import InputError
-from recaudit.models import ALS, BiasedMF, TopPop, from_factors
+from recaudit.models import ALS, WALS, BiasedMF, TopPop, from_factors
 from recaudit.policies import Calibrated
 
 
@@ -114,7 +115,7 @@ def test_scores_that_are_no_ratings_have_no_rmse(split: Split) -> None:
 
 def test_a_log_of_one_rating_has_no_rmse(split: Split) -> None:
     train, test = (replace(log, ratings=np.ones(len(log)), scale=(1.0, 1.0)) for log in (split.train, split.test))
-    result = ra.accuracy(TopPop(by="mean").fit(train), test, samples=5)
+    result = ra.accuracy(WALS(factors=2, center="none").fit(train), test, samples=5)
     assert result.frame.filter(pl.col("metric") == "rmse")["status"].to_list() == ["not_applicable"]
     left_out: Any = result.settings["left_out"]
     assert list(left_out.values()) == [["rmse", "mae"]]
@@ -167,6 +168,12 @@ def test_bad_arguments(model: Any, split: Split, tiny: Interactions) -> None:
         ra.accuracy(model, split.test, by=["regoin"])
     with pytest.raises(InputError, match="confidence"):
         ra.accuracy(model, split.test, confidence=1.0)
+
+
+def test_what_the_model_was_trained_on_is_not_held_out(split: Split, world: World) -> None:
+    """As when a library's model of the training part is adapted with the whole log: its lists would find nothing."""
+    with pytest.raises(InputError, match=r"test: received [\d,]+ ratings that are all in the model's own log"):
+        ra.accuracy(TopPop().fit(world.data), split.test)
 
 
 def test_the_result_offers_frames_and_helps(model: Any, split: Split) -> None:

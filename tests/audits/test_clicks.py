@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,30 @@ import polars as pl
 import pytest
 
 import recaudit as ra
+from recaudit import runs
 from recaudit.data import Interactions
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import HistoryEdits, Interval, NextK, Past, Stars
 from recaudit.interventions.ratings import RATINGS, free_ratings, rating_range
-from recaudit.models import ALS, EASE, SLIM, WALS, BiasedMF, ItemKNN
+from recaudit.models import (
+    ALS,
+    CFNADE,
+    EASE,
+    LLORMA,
+    SLIM,
+    WALS,
+    AutoRec,
+    BayesMF,
+    BiasedMF,
+    ItemKNN,
+    Random,
+    RecurrentRecommender,
+    SgdStep,
+    TopPop,
+    UserKNN,
+    from_factors,
+)
 from recaudit.policies import Softmax
 from recaudit.specification import as_data
 
@@ -73,23 +92,74 @@ def test_an_interval_can_be_asked_for(clicks: Interactions) -> None:
 
 
 def test_where_a_0_is_a_bad_rating_it_is_said(clicks: Interactions) -> None:
-    found = ra.reachability(BiasedMF(factors=3, epochs=3).fit(clicks), actions=NextK(2), users=USERS)
+    draw = np.random.default_rng(0)
+    P, Q = (draw.normal(size=(n, 3)) for n in (clicks.n_users, clicks.n_items))
+    model = from_factors(P, Q, clicks, predicts_ratings=False, update=SgdStep())
+    found = ra.reachability(model, actions=NextK(2), users=USERS)
     assert found.settings["zero"] == "the lowest rating, which is not the same as none"
 
 
 @pytest.mark.parametrize(
     "recommender",
-    [ALS(factors=3, iterations=2), WALS(factors=3, iterations=2, values="ones"), ItemKNN(), EASE(center="item")],
+    [
+        ALS(),
+        BayesMF(),
+        BiasedMF(),
+        LLORMA(),
+        AutoRec(),
+        CFNADE(),
+        RecurrentRecommender(),
+        ItemKNN(),
+        UserKNN(center="none", compared="ratings"),
+        WALS(),
+        WALS(center="none", prior="item"),
+        EASE(center="item"),
+        SLIM(center="item"),
+        TopPop(by="mean"),
+    ],
     ids=lambda r: type(r).__name__,
 )
-def test_a_model_to_which_a_click_is_as_good_as_none_is_refused(clicks: Interactions, recommender: Any) -> None:
+def test_models_that_learn_from_differences_refuse_clicks(clicks: Interactions, recommender: Any) -> None:
+    told = rf"data: received a log in which every rating is 1; expected .* {type(recommender).__name__}.*TopPop, WALS"
+    with pytest.raises(InputError, match=told):
+        recommender.fit(clicks)
+
+
+@pytest.mark.parametrize(
+    "recommender",
+    [
+        EASE(),
+        SLIM(l1=0.1),
+        TopPop(),
+        WALS(factors=3, iterations=2, values="ones"),
+        WALS(factors=3, iterations=2, regularization=0.1, prior=0.0),
+        WALS(factors=3, iterations=2, regularization=0.1, center="none"),
+    ],
+    ids=lambda r: type(r).__name__,
+)
+def test_models_for_clicks_tell_items_apart(clicks: Interactions, recommender: Any) -> None:
+    scores = recommender.fit(clicks).scores(np.arange(20)).numpy()
+    assert (np.ptp(scores, axis=1) > 1e-6).all()
+
+
+def test_random_shows_everybody_something_else(clicks: Interactions) -> None:
+    train, test = ra.data.splits.leave_last(clicks)
+    model = Random().fit(train)
+    assert ra.exposure(model, k=5, samples=2)["coverage"] == 1.0
+    found = ra.accuracy(model, test, samples=2).frame.filter(pl.col("metric") == "rmse")
+    assert found["status"].to_list() == ["not_applicable"]
+
+
+def test_a_model_to_which_a_click_is_as_good_as_none_is_refused(clicks: Interactions) -> None:
+    model = WALS(factors=3, iterations=2, values="ones").fit(clicks)
     with pytest.raises(NotSupportedError, match=r"Every rating of this log is 1, and to this .* a rating of 0 is like"):
-        ra.reachability(recommender.fit(clicks), actions=NextK(2), users=USERS)
+        ra.reachability(model, actions=NextK(2), users=USERS)
 
 
 def test_others_clicks_are_asked_the_same_way(clicks: Interactions) -> None:
+    ones = WALS(factors=3, iterations=2, values="ones").fit(clicks)
     with pytest.raises(NotSupportedError, match="Every rating of this log is 1"):
-        ra.instability(ALS(factors=3, iterations=2).fit(clicks), edits=Past(2), viewers=USERS, editors=USERS)
+        ra.instability(ones, edits=Past(2), viewers=USERS, editors=USERS)
     model = WALS(factors=3, iterations=5, center="none", regularization=0.1).fit(clicks)
     found = ra.instability(model, edits=Past(2), viewers=USERS, editors=USERS)
     assert found.settings["ratings"] == as_data(Stars(0, 1), RATINGS)
@@ -101,3 +171,12 @@ def test_logs_with_a_scale_say_it_too(world: World) -> None:
     found = ra.reachability(model, actions=NextK(2), users=USERS)
     assert found.settings["ratings"] == as_data(Interval(1, 5), RATINGS)
     assert "zero" not in found.settings
+
+
+def test_a_run_refuses_before_anything_is_fitted(clicks: Interactions, tmp_path: Path) -> None:
+    clicks.frame().write_parquet(tmp_path / "clicks.parquet")
+    models = '[[model]]\nkind = "ease"\n[[model]]\nkind = "als"\n'
+    config = runs.parse(f'[data]\nfile = "clicks.parquet"\nrating = false\n{models}', source="a", folder=tmp_path)
+    with pytest.raises(InputError, match=r"every rating is 1.*ALS"):
+        runs.execute(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from pydantic import ValidationError
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import spearmanr
@@ -260,7 +259,7 @@ class TestWhatDoesNotApply:
 
     def test_one_item_cannot_be_rated_twice(self, split: Split, model: Any) -> None:
         item = split.train.item_ids[0]
-        with pytest.raises(ValidationError, match=f"ids: received '{item}' and '{item}', the same item; expected each"):
+        with pytest.raises(InputError, match=f"ids: received '{item}' and '{item}', the same item; expected each"):
             GivenItems((item, item))
         for fitted in (model, ItemKNN(neighbours=5).fit(split.train)):
             with pytest.raises(InputError, match=r"items: received \[4, 4\]; expected a list of distinct"):

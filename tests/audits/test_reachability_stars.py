@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from pydantic import ValidationError
 from scipy.special import logsumexp
 
 import recaudit as ra
 from recaudit.data.splits import Split
-from recaudit.errors import NotSupportedError
+from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, FutureEdits, GivenItems, HistoryEdits, Interval, NextK, Stars
 from recaudit.models import EASE, BiasedMF
 from recaudit.models.updates import SgdStep
@@ -169,7 +168,7 @@ class TestChanges:
 
     def test_an_interval_has_no_exact_answer(self) -> None:
         for ratings in (None, Interval(1, 5)):
-            with pytest.raises(ValidationError, match=r"changes: received 2 beside .* expected .* stars"):
+            with pytest.raises(InputError, match=r"changes: received 2 beside .* expected .* stars"):
                 NextK(4, ratings, changes=2)
 
     def test_scores_that_are_no_ratings_have_no_prediction(self, split: Split) -> None:

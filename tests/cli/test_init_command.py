@@ -50,13 +50,19 @@ def packed(name: str, content: str) -> bytes:
 
 
 FILES = {
-    "header.csv": (text(",", "userId,movieId,rating,timestamp").encode(), ["scale = [1, 5]", "leave-last"]),
+    "header.csv": (
+        text(",", "userId,movieId,rating,timestamp").encode(),
+        ["scale = [1, 5]", "leave-last", 'kind = "als"', 'kind = "ease"'],
+    ),
     "plain.tsv": (text("\t").encode(), ["header = false", "user = 0", "time = 3"]),
     "ratings.dat": (text("::").encode(), ['separator = "::"', "rating = 2"]),
     "latin.csv": (text(";", "user;item;rating;date").encode("latin-1"), ['encoding = "latin-1"', 'separator = ";"']),
     "wide.txt": (text("|", "client|sku|stars|ts").encode("utf-16"), ['encoding = "utf-16"', 'item = "sku"']),
     "log.csv.gz": (gzip.compress(text(",", "user,item,rating", 3).encode(), mtime=0), ['kind = "random"', "# time ="]),
-    "clicks.csv": (text(",", "visitor_id,product_id", 2).encode(), ["rating = false", 'kind = "wals"']),
+    "clicks.csv": (
+        text(",", "visitor_id,product_id", 2).encode(),
+        ["rating = false", 'kind = "wals"', "regularization = 500"],
+    ),
     "mark.csv": (text(",", "user,item,rating,timestamp").encode("utf-8-sig"), ["scale = [1, 5]"]),
     "packed.zip": (b"", ['separator = "::"', "header = false"]),
 }
@@ -77,6 +83,46 @@ def test_a_configuration_runs_as_it_is(name: str, folder: Path) -> None:
     assert run.manifest.status == "complete"
     assert (run.manifest.data.users, run.manifest.data.items, run.manifest.data.ratings) == (12, 8, 60)
     assert not run.manifest.skipped
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "separator", "between", "expected"),
+    [
+        ("movies.csv", "movieId,title,genres", ",", "|", ['items = "movies.csv"', 'categories = {genre = "genres"}']),
+        ("m.txt", "Movie;Film_Name;Category", ";", "/", ['items = {file = "m.txt", separator = ";", id = "Movie"}']),
+        ("m.dat", "movieId::name::tags", "::", ", ", ['category_separator = ","', 'categories = {tag = "tags"}']),
+    ],
+)
+def test_titles_and_categories(name: str, header: str, separator: str, between: str, expected: list[str]) -> None:
+    Path("log.csv").write_text(text(",", "userId,movieId,rating,timestamp"), encoding="utf-8")
+    lines = [separator.join([f"café {i}", f"Film {i}", f"Drama{between}Kind {i % 2}"]) for i in range(ITEMS)]
+    Path(name).write_text("\n".join([header, *lines]), encoding="utf-8")
+    done = recaudit("init", "log.csv", "--items", name)
+    assert done.exit_code == 0, done.output
+    written = Path("log.toml").read_text(encoding="utf-8")
+    for part in expected:
+        assert part in written
+    data = runs.read(Path("log.toml")).data.load()
+    assert data.titles is not None
+    assert data.titles[0] == "Film 0"
+    assert [sorted(system.names) for system in data.categories.values()] == [["Drama", "Kind 0", "Kind 1"]]
+
+
+@pytest.mark.parametrize(("content", "told"), [("a,b\n1,2\n", "columns 'a', 'b'"), ("", "an empty file")])
+def test_a_file_of_items_without_ids_is_refused(content: str, told: str) -> None:
+    Path("log.csv").write_text(text(",", "userId,movieId,rating,timestamp"), encoding="utf-8")
+    Path("items.csv").write_text(content)
+    done = recaudit("init", "log.csv", "--items", "items.csv")
+    assert done.exit_code == 2
+    assert told in done.output
+    assert not Path("log.toml").exists()
+
+
+def test_no_model_is_proposed_that_a_large_catalogue_has_no_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recaudit.cli.init.EASE_ITEMS", ITEMS - 1)
+    Path("log.csv").write_text(text(",", "userId,movieId,rating,timestamp"), encoding="utf-8")
+    assert recaudit("init", "log.csv").exit_code == 0
+    assert "ease" not in Path("log.toml").read_text(encoding="utf-8")
 
 
 def test_a_parquet_file() -> None:

@@ -48,6 +48,7 @@ def test_a_run_takes_both_files_as_they_are(folder: Path, tmp_path: Path) -> Non
     assert (len(data), len(train), len(test)) == (9, 5, 4)
     assert train.user_counts.tolist() == [2, 2, 1, 0]
     run = execute(config, tmp_path / "run")
+    assert list(run.manifest.data.files) == ["train", "test"]
     record = run.manifest.data
     assert (record.name, record.train, record.test, record.items) == ("train.csv", 5, 4, 3)
 

@@ -213,12 +213,12 @@ def test_clicks_are_given_or_taken_back(tmp_path: Path, world: Any) -> None:
     from recaudit.runs import execute, parse
 
     world.data.frame().write_parquet(tmp_path / "clicks.parquet")
-    models = '[[model]]\nkind = "ease"\ncenter = "none"\n' + ALS
+    models = '[[model]]\nkind = "ease"\n[[model]]\nkind = "wals"\nfactors = 4\nvalues = "ones"\n'
     text = f'[data]\nfile = "clicks.parquet"\nrating = false\n{models}\n[audits.accuracy]\nsamples = 20\n'
     clicks = execute(parse(text, source="run.toml", folder=tmp_path), tmp_path / "run")
     found = explore(clicks, users=1, folder=tmp_path)
     assert [model["label"] for model in found.payload["models"]] == ["EASE"]
-    assert "ALS is not: Every rating of this log is 1" in found.told
+    assert "WALS is not: Every rating of this log is 1" in found.told
     [model], [person] = found.payload["models"], found.payload["people"]
     assert (model["stars"], model["acts"]) == ([0.0, 1.0], "seen")
     assert set(person["views"][0]["now"]) == {1.0}

@@ -352,7 +352,7 @@ def test_going_on_from_something_else_is_refused(model: BayesMFModel) -> None:
         ({"init_std": 0}, "init_std"),
         ({"init_std": float("nan")}, "init_std"),
         ({"update_iterations": 0}, "update_iterations"),
-        ({"iterations": 20, "burn_in": 20}, "burn_in = 20 leaves nothing of iterations = 20"),
+        ({"iterations": 20, "burn_in": 20}, "burn_in: received 20, which leaves nothing of iterations = 20"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, object], message: str) -> None:

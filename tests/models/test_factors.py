@@ -393,7 +393,7 @@ class TestNoRule:
         result = ra.reachability(vectors.with_update(SgdStep(step=0.25)), actions=NextK(1))
         assert "gradient step" in result.settings["rule"]
         assert "0.25" in result.settings["rule"]
-        assert "not_measured" in result.settings["fidelity"]
+        assert "hand in model.with_recommender(recommender)" in result.summary()
 
 
 class TestRulesThatMoveBiases:

@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from recaudit.data import Interactions
 from recaudit.engines import Step, listening
@@ -261,7 +260,7 @@ def test_training_that_diverges_says_so(argument: str) -> None:
 
 
 def test_a_penalty_that_overshoots_zero_is_refused() -> None:
-    with pytest.raises(ValidationError, match="takes off 1 times each vector"):
+    with pytest.raises(InputError, match="taking off 1 times; expected less than once each vector"):
         LLORMA(learning_rate=0.5, regularization=1.0)
 
 

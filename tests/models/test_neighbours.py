@@ -129,7 +129,7 @@ def test_large_ratings_that_differ_little_keep_their_correlation() -> None:
 
 def test_ratings_at_their_baseline_have_no_taste() -> None:
     """Items that everybody rates alike deviate from their mean by rounding alone: no similarity."""
-    model = ItemKNN(center="item", shrinkage=0, damping=0).fit(log([[0.1, 0.1], [0.1, 0.1], [0.1, 0.1]]))
+    model = ItemKNN(center="item", shrinkage=0, damping=0).fit(log([[0.1, 0.2], [0.1, 0.2], [0.1, 0.2]]))
     assert model.weights.nnz == 0
 
 

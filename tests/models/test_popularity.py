@@ -71,6 +71,23 @@ def test_random_scores_follow_the_seed_and_the_ids() -> None:
     np.testing.assert_array_equal(Random().fit(without_the_first, rng=1).scores(np.arange(599)), scores[1:])
 
 
+@pytest.mark.parametrize("rating", [1.0, 0.0, -2.0])
+def test_random_ranks_at_random_where_every_rating_is_the_same(rating: float) -> None:
+    data = Interactions.from_frame(many_users().frame().with_columns(rating=pl.lit(rating)))
+    assert data.scale == (rating, rating)
+    model = Random().fit(data)
+    assert not model.predicts_ratings
+    scores = model.scores(np.arange(600)).numpy()
+    firsts = np.bincount(scores.argmax(axis=1), minlength=40)
+    # 600 users, 40 items: each comes first 15 times, and six standard deviations are 23.
+    assert firsts.min() >= 1
+    assert firsts.max() <= 38
+    np.testing.assert_array_equal(Random().fit(data).scores(np.arange(600)), scores)
+    np.testing.assert_array_equal(
+        model.predict(np.arange(600), np.arange(600) % 40), scores[np.arange(600), data.items]
+    )
+
+
 def test_predictions_cross_blocks() -> None:
     model = Random().fit(many_users())
     users = np.random.default_rng(0).permutation(600)

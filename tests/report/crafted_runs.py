@@ -29,6 +29,11 @@ class Crafted:
     kept: frozenset[str] = frozenset()
 
     @property
+    def asked(self) -> dict[str, Any]:
+        """Nothing was: the settings are as they are said."""
+        return {}
+
+    @property
     def writers(self) -> dict[str, Any]:
         return {name: table.write_parquet for name, table in self.tables.items()}
 

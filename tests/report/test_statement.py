@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tomllib
 from collections import Counter
@@ -15,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 from recaudit import runs
 from recaudit.cli import app
+from recaudit.data.synthetic import demo_world
 from recaudit.errors import DamagedError, InputError
 from recaudit.folders import Folder, Manifest, verify
 from recaudit.metrics.tables import SUMMARY_SCHEMA
@@ -148,6 +150,16 @@ class TestReproduction:
         assert annex == {name: record.sha256 for name, record in run.folder.manifest.files.items()}
         for digest in (run.manifest.config_hash, run.manifest.data.fingerprint):
             assert f"`{digest}`" in text
+
+    def test_the_files_that_were_read_have_theirs(self, tmp_path: Path) -> None:
+        world = demo_world(rng=0, users=40, items=30)
+        world.data.frame().write_csv(tmp_path / "log.csv")
+        text = '[data]\nfile = "log.csv"\n[[model]]\nkind = "top-pop"\n[audits.exposure]\nsamples = 2\n'
+        made = render_statement(runs.execute(runs.parse(text, source="a", folder=tmp_path), tmp_path / "run"))
+        digest = hashlib.sha256((tmp_path / "log.csv").read_bytes()).hexdigest()
+        assert re.search(
+            rf"^\| File of ratings, SHA-256 \| `log.csv`, [\d,]+ bytes, `{digest}` \|$", made, re.MULTILINE
+        )
 
     def test_the_configuration_is_toml_that_reads_as_the_same(self, tmp_path: Path) -> None:
         config = {

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from recaudit.data import Interactions
-from recaudit.errors import DataError
+from recaudit.errors import DataError, InputError
 from recaudit.models.given.arrays import Factors
 
 ARRAYS = {
@@ -33,7 +32,7 @@ def test_rows_follow_the_ids_of_the_data_where_the_file_has_none(tmp_path: Path,
 def test_whether_scores_are_ratings_must_be_said(tmp_path: Path, tiny: Interactions, said: bool) -> None:
     path = factors(tmp_path, **ARRAYS).path
     assert Factors(path=path, predicts_ratings=said).fit(tiny).predicts_ratings == said
-    with pytest.raises(ValidationError, match="predicts_ratings"):
+    with pytest.raises(InputError, match="predicts_ratings"):
         Factors(path=path)  # type: ignore[call-arg]
 
 

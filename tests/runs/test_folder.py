@@ -29,9 +29,24 @@ def make(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Calla
 
 def test_tables_and_models_by_name(make: Callable[[str], Run]) -> None:
     run = make("Hits")
+    assert repr(run) == f"<{run.path}: complete; accuracy of Hits, Random>"
     assert run.models == ("Hits", "Random")
     assert run.audits("Hits") == ("accuracy",)
     assert "ndcg" in run.table("Hits", "accuracy", "summary")["metric"]
+
+
+def test_what_was_asked_is_read_back_whatever_it_turned_out_to_be(
+    make: Callable[[str], Run], world: World, tmp_path: Path
+) -> None:
+    """A curve says k = 10 of its numbers, the longest of the lengths that were asked for."""
+    make("Hits")  # the data stands in for the demo's
+    text = "[data]\nname = 'demo'\n[[model]]\nkind = 'als'\nfactors = 2\niterations = 2\n"
+    asked = "[audits.calibration-curve]\nk = [5, 10]\nweights = [0.0, 0.9]\nsamples = 2\n"
+    run = execute(parse(text + asked, source="run.toml", folder=tmp_path), tmp_path / "curve")
+    found = run.result("ALS", "calibration-curve")
+    assert found.audit.k == (5, 10)  # type: ignore[attr-defined]
+    assert found.facts["k"] == 10
+    assert found.settings == run.steps("ALS")["calibration-curve"]
 
 
 def test_misspelt_names_are_helped(make: Callable[[str], Run]) -> None:

@@ -308,6 +308,8 @@ class TestOutcome:
         assert [answer.question.model for answer in ra.check(run, gate(at_least=0.1)).answers] == ["ALS"]
         [named] = ra.check(run, gate(at_least=0.1, model="Random")).answers
         assert (named.question.model, named.outcome) == ("Random", "failed")
+        assert repr(named).startswith("failed: Random, ndcg, at least 0.1 (")
+        assert repr(named) in repr(ra.check(run, gate(at_least=0.1, model="Random")))
         beside = write_run(tmp_path / "earlier", [Model("ALS", [measured({"ndcg": noise("b")})])])
         assert "no change of Random" in reason(ra.check(run, gate(not_worse_by=0.1, model="Random"), beside))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from pathlib import Path
 
@@ -175,3 +176,8 @@ def test_the_run_says_what_was_left_out_and_what_has_no_ratings(folder: Path, tm
     with pytest.warns(UserWarning, match="1 rows could not be read and were skipped, the first at line 7"):
         record = execute(parse(text, source="run.toml", folder=folder), tmp_path / "run").manifest.data
     assert (record.unrated_items, record.silent_users, record.facts) == (1, 1, {"skipped_rows": 1})
+    told = {file.name: (file.bytes, file.sha256) for file in record.files.values()}
+    for name, digest in told.items():
+        content = (folder / name).read_bytes()
+        assert digest == (len(content), hashlib.sha256(content).hexdigest())
+    assert list(record.files) == ["ratings", "items", "users"]

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from recaudit.arrays import FloatArray
+from recaudit.errors import InputError
 from recaudit.simulate.worlds.latent import Latent, LatentPopulation
 from recaudit.simulate.worlds.population_env import PopulationEnv
 from recaudit.testing.environments import EnvironmentContract
@@ -116,5 +116,5 @@ def test_people_with_different_dynamics_are_the_same_at_first() -> None:
     "wrong", [{"affinity": 1.1}, {"boredom_threshold": 2}, {"memory": 0}, {"factors": 0}, {"factor_variance": -1}]
 )
 def test_impossible_people_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match=next(iter(wrong))):
+    with pytest.raises(InputError, match=next(iter(wrong))):
         Latent(**wrong)

@@ -294,7 +294,7 @@ class TestBadSettings:
             run(SMALL, TOP_POP, **changes)
 
     def test_more_users_a_step_than_users(self) -> None:
-        with pytest.raises(ValidationError, match="users_per_step: received 100; expected at most 60"):
+        with pytest.raises(InputError, match="users_per_step: received 100; expected at most 60"):
             simulate.Topics(users=60, users_per_step=100)
 
     def test_an_environment_needs_a_beginning_and_an_end(self) -> None:
@@ -314,7 +314,7 @@ class TestBadSettings:
             run(SMALL, TOP_POP, audits={"nothing": lambda model: 3})  # type: ignore[dict-item]  # that is the mistake
 
     def test_an_audit_that_a_loop_cannot_run(self) -> None:
-        with pytest.raises(ValidationError, match=r"by: received .*; expected nothing: over time"):
+        with pytest.raises(InputError, match=r"by: received .*; expected nothing: over time"):
             run(SMALL, TOP_POP, audits={"shown": Exposure(by=("history",))})
 
     def test_an_unknown_measure(self) -> None:

@@ -9,7 +9,6 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from pydantic import ValidationError
 
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError
@@ -104,7 +103,7 @@ def test_unknown_names_are_refused_with_the_nearest_one() -> None:
     ],
 )
 def test_changes_are_checked(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
+    with pytest.raises(InputError, match=message):
         paper("topics-static", **changes)
 
 

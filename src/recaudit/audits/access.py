@@ -197,6 +197,6 @@ def check_exact(model: FittedModel) -> None:
     """Refuse a model that has no exact answer to compare with."""
     if model.response is not AffineResponse:
         raise NotSupportedError(
-            f"{type(model).__name__} has no exact answer to compare the others with. Models that have one: "
+            f"{model.called} has no exact answer to compare the others with. Models that have one: "
             f"{makers(lambda made: made.response is AffineResponse)}."
         )

@@ -37,7 +37,7 @@ from recaudit.metrics.terms import term_parts
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.checks import check_device
 from recaudit.registry import AUDITS
-from recaudit.specification import Called
+from recaudit.specification import Specification
 
 
 @final
@@ -76,7 +76,7 @@ _SCORES = 4
 CountMetrics = tuple[Sequence[str], Callable[[FloatArray], FloatArray]]
 
 
-class Audit(Called, ABC):
+class Audit(Specification, ABC):
     """A question about a recommender, with everything that its answer depends on."""
 
     metrics: ClassVar[tuple[Metric, ...]] = ()

@@ -66,7 +66,7 @@ def rating_facts(
     none = _SAME * float(scores.abs().max())
     if float((clicked - without).abs().max()) <= none:
         raise NotSupportedError(
-            f"Every rating of this log is {log.scale[0]:g}, and to this {type(model).__name__} a rating of 0 is like "
+            f"Every rating of this log is {log.scale[0]:g}, and to this {model.called} a rating of 0 is like "
             "any other: whether somebody clicks or not cannot be asked of it. EASE and SLIM, not centred, know."
         )
     apart = float((without - scores).abs().max())

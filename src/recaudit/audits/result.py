@@ -97,10 +97,15 @@ class Result(Displayed):
         """The audit's name, as a configuration calls it."""
         return AUDITS.kind_of(self.audit)
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The audit's settings, as plain values."""
+        return as_data(self.audit)
+
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """Everything that the numbers depend on, as plain values."""
-        return {**as_data(self.audit), "rng": self.rng, **self.facts}
+        """Everything that the numbers depend on, as plain values: what was asked, and over it what it turned out as."""
+        return {**self.asked, "rng": self.rng, **self.facts}
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
@@ -234,7 +239,7 @@ class Result(Displayed):
 
     def save(self, path: str | Path) -> None:
         """Keep the result in a folder of its own, every file with its digest."""
-        record = {"kind": self.kind, "audit": as_data(self.audit), "rng": self.rng, "facts": self.facts}
+        record = {"kind": self.kind, "audit": self.asked, "rng": self.rng, "facts": self.facts}
         manifest = folders.Manifest(kind="result", recaudit=__version__, status="complete", plan={}, record=record)
         folder = folders.Folder.begin(Path(path), manifest, fresh=True)
         folder.put({f"{name}.parquet": write for name, write in self.writers.items()})

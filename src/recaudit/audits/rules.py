@@ -10,7 +10,7 @@ from recaudit.audits.audit import Audit, Context, Subject
 from recaudit.audits.samples import resolve_users, subsample
 from recaudit.data.interactions import Interactions
 from recaudit.errors import RecauditError
-from recaudit.models.base import FittedModel
+from recaudit.models.base import FittedModel, Recommender
 from recaudit.registry import AUDITS
 
 if TYPE_CHECKING:
@@ -27,6 +27,17 @@ class RuleAudit(Audit):
     says how many were kept. 0 for none."""
 
 
+def untested(recommender: Recommender | None, refits: int) -> str:
+    """Why no promise can be tested by refits; empty where it can."""
+    if not refits:
+        return "no refits were asked for"
+    if recommender is None:
+        return (
+            "a model alone does not say what fits it anew; hand in model.with_recommender(recommender), if you have it"
+        )
+    return "the model was made elsewhere, and nothing here fits it anew" if recommender.given else ""
+
+
 def rule_facts(
     audit: Reachability | Instability, subject: Subject, model: FittedModel, log: Interactions, context: Context
 ) -> dict[str, Any]:
@@ -38,12 +49,8 @@ def _sampled_fidelity(
     audit: Reachability | Instability, subject: Subject, model: FittedModel, log: Interactions, context: Context
 ) -> dict[str, Any]:
     recommender = subject.recommender
-    if not audit.refits:
-        return {"not_measured": "no refits were asked for"}
-    if recommender is None:
-        return {"not_measured": "nothing is known here that fits the model anew"}
-    if recommender.given:
-        return {"not_measured": "the model was made elsewhere, and nothing here fits it anew"}
+    if (why := untested(recommender, audit.refits)) or recommender is None:
+        return {"not_measured": why}
     people = ("users",) if "users" in type(audit).model_fields else ("viewers", "editors")
     some = {
         side: tuple(log.user_ids.gather(subsample(chosen, audit.refits, log, context.rng, side)).to_list())

@@ -91,7 +91,7 @@ def resolve(
             f"Softmax(beta=1), and {policy!r} was received."
         )
     below_best = _below_best(model, candidates, rng)
-    beta = _beta_of(policy.perplexity, below_best, type(model).__name__)
+    beta = _beta_of(policy.perplexity, below_best, model.called)
     return Softmax(beta=beta), {"perplexity": policy.perplexity, "beta": beta, "spread_users": len(below_best)}
 
 

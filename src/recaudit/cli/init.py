@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,9 @@ import typer
 
 from recaudit.cli.messages import answers, command, notes
 from recaudit.errors import InputError, reading_from
+
+EASE_ITEMS = 10_000
+"""From so many on EASE is not proposed: it holds a matrix of items by items, 800 MB here."""
 
 if TYPE_CHECKING:
     from recaudit.data.inspection import Inspected
@@ -26,6 +30,9 @@ def init(
     item: Annotated[str | None, typer.Option(metavar="COLUMN", help="Item ids.")] = None,
     rating: Annotated[str | None, typer.Option(metavar="COLUMN", help="Ratings; '' for none.")] = None,
     time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Times.")] = None,
+    items: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Titles and categories, one item a row, with a header.")
+    ] = None,
     separator: Annotated[str | None, typer.Option(help="What separates columns; \\t is a tab.")] = None,
     header: Annotated[bool | None, typer.Option("--header/--no-header", help="Is the first line a header?")] = None,
     encoding: Annotated[str | None, typer.Option(help="utf-8, latin-1, cp1252, utf-16, ...")] = None,
@@ -36,11 +43,11 @@ def init(
     """Look at a file of ratings and write a configuration that audits it, with what was seen and why.
 
     \b
-      recaudit init ratings.csv
+      recaudit init ratings.csv --items movies.csv
       recaudit init clicks.tsv.gz --out my.toml --user 0 --item 2
       recaudit audit my.toml --out runs/my
     """
-    from recaudit.data.inspection import inspect_file
+    from recaudit.data.inspection import inspect_file, inspect_items
 
     path = out or Path(f"{file.name.split('.')[0]}.toml")
     if path.exists() and not force:
@@ -63,14 +70,20 @@ def init(
     }
     with reading_from(file.name, _option):
         seen = inspect_file(file, {name: value for name, value in given.items() if value is not None})
+    about: dict[str, Any] = {}
+    if items is not None:
+        with reading_from(items.name):
+            about = inspect_items(items, seen.settings["item"])
+        where = _path(items, path.parent)
+        about["items"] = {"file": where, **about["items"]} if about["items"] else where
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(written(seen, path.parent), encoding="utf-8")
+    path.write_text(written(seen, path.parent, about), encoding="utf-8")
     answers().print(f"{path}: {seen.rows:,} rows of {seen.users:,} users and {seen.items:,} items in {file.name}")
     notes().print(f"Look through it, then: recaudit audit {path}")
 
 
-def written(seen: Inspected, folder: Path) -> str:
-    """The configuration as text; its paths start at the folder."""
+def written(seen: Inspected, folder: Path, about: Mapping[str, Any]) -> str:
+    """The configuration as text; its paths start at the folder. `about` are the settings that say more of items."""
     settings, why = seen.settings, seen.why
     lines = [
         f"# {seen.file.name}, as 'recaudit init' saw it: {seen.rows:,} rows, {seen.users:,} users, "
@@ -78,7 +91,7 @@ def written(seen: Inspected, folder: Path) -> str:
         f"# Columns, and the first value of each: {', '.join(map(_comment, seen.columns))}",
         "",
         "[data]",
-        f"file = {_toml(Path(os.path.relpath(seen.file.resolve(), folder.resolve())).as_posix())}",
+        f"file = {_toml(_path(seen.file, folder))}",
     ]
     for key in ("separator", "header", "encoding", "quotes", "member", "on_error", "user", "item", "rating", "time"):
         if key in settings:
@@ -97,12 +110,15 @@ def written(seen: Inspected, folder: Path) -> str:
         lines += ['# duplicates = "mean"  # the average instead'] if settings["rating"] is not False else []
     else:
         lines += ['# duplicates = "last"  # no user has two rows for one item here']
-    lines += [
-        "",
-        "# What is known about items and users, for titles and groups in the report:",
+    told = [f"{key} = {_toml(value)}" for key, value in about.items()] or [
         '# items = "items.csv"  # one row an item, ids in a column of the same name',
         '# title = "title"',
         '# categories = {genre = "genres"}  # names in one cell, cut at category_separator = "|"',
+    ]
+    lines += [
+        "",
+        "# What is known about items and users, for titles and groups in the report:",
+        *told,
         '# users = "users.csv"',
         '# attributes = ["region"]',
         '# catalogue = "all"  # items and users of these files that have no ratings belong to the system, too',
@@ -133,9 +149,19 @@ def _models(seen: Inspected) -> list[str]:
         "",
         "# Without [audits...] accuracy and exposure run; 'recaudit audits' has what else can be asked.",
     ]
-    if seen.settings["rating"] is False:
-        return ["[[model]]", 'kind = "wals"  # for logs without ratings', 'values = "ones"', "factors = 16", "", *own]
-    return ["[[model]]", 'kind = "als"  # predicts ratings', "factors = 16", "", *own]
+    clicks = seen.settings["rating"] is False
+    first = ["[[model]]", 'kind = "als"  # predicts ratings', "factors = 16", ""]
+    if clicks:
+        first = ["[[model]]", 'kind = "wals"  # for logs without ratings', 'values = "ones"', "factors = 16", ""]
+    if seen.items <= EASE_ITEMS:
+        first += ["[[model]]", 'kind = "ease"  # only ranks; does well on logs of a few ratings a user']
+        first += [*(["regularization = 500  # a tenth of the default, which is for stars"] if clicks else []), ""]
+    return [*first, *own]
+
+
+def _path(file: Path, folder: Path) -> str:
+    """Of a file, from this folder."""
+    return Path(os.path.relpath(file.resolve(), folder.resolve())).as_posix()
 
 
 def _column(text: str | None) -> int | str | None:
@@ -147,7 +173,9 @@ def _option(name: str, value: str) -> str:
 
 
 def _toml(value: object) -> str:
-    """A value as TOML writes it: JSON's way, for what settings hold."""
+    """A value as TOML writes it: JSON's way, but for tables."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key} = {_toml(one)}' for key, one in value.items())}}}"
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -31,6 +31,11 @@ _WORDS: dict[Role, str] = {
     "rating": r"rating|ratings|rate|stars|score|overall|value|weight|count|plays|playcount|preference|r",
     "time": r"timestamp|time|date|datetime|ts|t|when|created(at)?|unix(review)?time|(review|event|rating)(time|date)",
 }
+_TITLE = r".*(title|name)"
+_CATEGORIES = {"genre": "genres?", "category": "categor(y|ies)", "topic": "topics?", "tag": "tags?"}
+"""Names of columns that hold categories, by what a category is then called."""
+_BETWEEN = ("|", ";", ",", "/")
+"""What may stand between two categories in one cell."""
 _SCALES = ((1, 5), (0.5, 5), (0, 5), (1, 10), (0, 10), (0, 100), (-10, 10))
 """Scales that people rate on, the narrowest first."""
 _MOST_LEVELS = 101
@@ -62,14 +67,51 @@ class Inspected:
 
 def inspect_file(path: Path, given: Mapping[str, Any]) -> Inspected:
     """Look at a file; `given` are settings that are known already, and are not questioned."""
-    if not path.is_file():
-        raise DataError("path", received=str(path), expected="a file that exists", remedy="Check the spelling.")
-    if path.stat().st_size == 0:
-        raise DataError("path", received=f"{path}, an empty file", expected="a file with ratings")
+    _check_file("path", path)
     settings, why = dict(given), dict.fromkeys(given, "as given")
     names, values = _parquet(path) if path.suffix.lower() == ".parquet" else _text(path, settings, why)
     _choose_columns(names, values, settings, why)
     return _counted(path, names, values, settings, why)
+
+
+def _check_file(argument: str, path: Path) -> None:
+    if not path.is_file():
+        raise DataError(argument, received=str(path), expected="a file that exists", remedy="Check the spelling.")
+    if path.stat().st_size == 0:
+        raise DataError(argument, received=f"{path}, an empty file", expected="a file with rows")
+
+
+def inspect_items(path: Path, item: int | str) -> dict[str, Any]:
+    """The settings of [data] that read titles and categories from a file with a row an item, by its columns' names.
+
+    `item` is the column of the log's item ids; ids are in one of the same name, or in one whose name says so.
+    """
+    _check_file("items", path)
+    settings: dict[str, Any] = {"header": True}
+    names, values = _parquet(path) if path.suffix.lower() == ".parquet" else _text(path, settings, {})
+    plain = {name: re.sub(r"[^a-z0-9]", "", name.lower()) for name in names or []}
+    ids = [name for name in plain if name == item] or [name for name in plain if _role_of(name) == "item"]
+    if not ids:
+        raise DataError(
+            "items",
+            received=f"{path.name} with columns {', '.join(map(repr, plain))}",
+            expected="a first line that names columns, one of which holds item ids",
+            remedy="Write it by hand: items = {file = '...', id = ...} below [data].",
+        )
+    usual = {"header": True, "separator": {".csv": ",", ".tsv": "\t", ".dat": "::"}.get(path.suffix.lower())}
+    settings = {key: value for key, value in settings.items() if usual.get(key) != value}
+    found: dict[str, Any] = {"items": settings | ({"id": ids[0]} if ids[0] != item else {})}
+    if titles := [name for name in plain if name != ids[0] and re.fullmatch(_TITLE, plain[name])]:
+        found["title"] = titles[0]
+    kinds = {kind: name for kind, words in _CATEGORIES.items() for name in plain if re.fullmatch(words, plain[name])}
+    if kinds:
+        found["categories"] = kinds
+        held = [column for name, column in zip(plain, values, strict=True) if name in kinds.values()]
+        cells = " ".join(str(cell) for column in held for cell in column)
+        between = max(_BETWEEN, key=cells.count)
+        if between != "|" and between in cells:
+            found["category_separator"] = between
+    return found
 
 
 # ---- how it is written -----------------------------------------------------------------------------------

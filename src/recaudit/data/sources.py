@@ -12,7 +12,6 @@ from pydantic import (
     BeforeValidator,
     Field,
     PlainValidator,
-    ValidationError,
     ValidationInfo,
     model_validator,
 )
@@ -23,7 +22,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.data.splits import Split
 from recaudit.data.text_files import Column, TextFormat
 from recaudit.errors import DataError, InputError, did_you_mean
-from recaudit.specification import InputFile, InputFolder, Specification, build, mistake, mistakes
+from recaudit.specification import InputFile, InputFolder, Specification, build, mistake
 
 
 def _known_data_set(name: str) -> str:
@@ -45,6 +44,11 @@ class NamedData(Specification):
     def label(self) -> str:
         """What to call the data in front of a person."""
         return self.name
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """None of the user's own."""
+        return {}
 
     def load(self) -> Interactions:
         """The log."""
@@ -143,6 +147,12 @@ class OwnData(TextFormat):
         """What to call the data in front of a person."""
         return self.file.name
 
+    @property
+    def files(self) -> dict[str, Path]:
+        """What is read, by what it holds: "ratings", "items", "users"."""
+        tables = {"items": self.items, "users": self.users}
+        return {"ratings": self.file} | {name: table.file for name, table in tables.items() if table is not None}
+
     def load(self) -> Interactions:
         """The log, with everything that is said about users and items."""
         return loading.load(self)
@@ -185,8 +195,7 @@ class Read:
         check_argument("path", path, str | Path)
         try:
             source = OwnData(file=path, **settings)  # type: ignore[arg-type]  # pydantic makes a path of it
-        except ValidationError as error:
-            [first, *_] = mistakes(error)
+        except InputError as first:
             kind = DataError if first.argument == "file" else InputError
             name = "path" if first.argument == "file" else first.argument
             raise kind(name, received=first.received, expected=first.expected, remedy=first.remedy) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, final
 
 import numpy as np
@@ -35,6 +36,10 @@ class Splitter(Specification, ABC):
     @abstractmethod
     def split(self, data: Interactions, rng: int = 0) -> Split:
         """Training and held-out ratings."""
+
+    def files(self, source: NamedData | OwnData) -> dict[str, Path]:
+        """What `load` reads, by what it holds."""
+        return source.files
 
     def load(self, source: NamedData | OwnData, rng: int = 0) -> tuple[Interactions, Split]:
         """The whole log of a source, and its split."""
@@ -100,6 +105,11 @@ class Files(Splitter):
     def split(self, data: Interactions, rng: int = 0) -> Split:
         """Files are the log: there is no other to split."""
         raise InputError("split", received="a log beside the files of the split", expected="the files alone")
+
+    def files(self, source: NamedData | OwnData) -> dict[str, Path]:
+        """See `Splitter`: two in the place of one."""
+        others = {name: file for name, file in source.files.items() if name != "ratings"}
+        return {"train": self.train, "test": self.test, **others}
 
     def load(self, source: NamedData | OwnData, rng: int = 0) -> tuple[Interactions, Split]:
         """The log that both files make together, read as the source says, and its two parts."""

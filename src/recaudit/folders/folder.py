@@ -191,7 +191,8 @@ def check_same(path: Path, former: Manifest, kind: Kind, plan: Mapping[str, Any]
         "out",
         received=f"{path}, which holds {KINDS[former.kind]} {other}".rstrip(),
         expected=f"a new folder, or one with this very {kind} in it",
-        remedy="Choose another folder, or start this one over: --fresh, or remove it.",
+        remedy="Choose another folder, remove this one, or start it over: --fresh, or in Python fresh=True, where it "
+        "is an argument.",
     )
 
 

@@ -9,18 +9,17 @@ from typing import Annotated, final
 import numpy as np
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.data.splits import leave_last
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.interventions.ratings import STRICT, Ratings, Stars, rating_range
+from recaudit.interventions.ratings import Ratings, Stars, rating_range
 from recaudit.models.base import FittedModel
 from recaudit.policies import AnyPolicy, Top1, top_items
 from recaudit.registry import ACTIONS
 from recaudit.seeding import derive, uniforms
-from recaudit.specification import Count, Id, OneOf
+from recaudit.specification import Count, Id, OneOf, specified
 
 
 class Actions(ABC):
@@ -70,7 +69,7 @@ class Actions(ABC):
             return ratings
         if not model.predicts_ratings:
             raise NotSupportedError(
-                f"The scores of this {type(model).__name__} are not ratings: what an unrated item would be rated as, "
+                f"The scores of this {model.called} are not ratings: what an unrated item would be rated as, "
                 "and so what a change of it is, cannot be said. HistoryEdits can have a limit on changes; arrays of "
                 "your own are taken for ratings if you say predicts_ratings=True."
             )
@@ -78,7 +77,7 @@ class Actions(ABC):
         return np.where(predicted, scores.clamp(*rating_range(model.data.scale)).numpy(), ratings)
 
 
-@dataclass(frozen=True, config=STRICT)
+@specified
 class CountedActions(Actions, ABC):
     """Ratings of so many items."""
 
@@ -91,7 +90,7 @@ class CountedActions(Actions, ABC):
 
 
 @final
-@dataclass(frozen=True, config=STRICT)
+@specified
 class HistoryEdits(CountedActions):
     """Ratings of k items that the user has rated, drawn at random."""
 
@@ -101,7 +100,7 @@ class HistoryEdits(CountedActions):
 
 
 @final
-@dataclass(frozen=True, config=STRICT)
+@specified
 class FutureEdits(CountedActions):
     """Ratings of k items that the user has not rated, drawn at random."""
 
@@ -111,7 +110,7 @@ class FutureEdits(CountedActions):
 
 
 @final
-@dataclass(frozen=True, config=STRICT)
+@specified
 class NextK(CountedActions):
     """Ratings of the k unseen items with the highest scores: what the system would show next."""
 
@@ -123,7 +122,7 @@ class NextK(CountedActions):
 
 
 @final
-@dataclass(frozen=True, config=STRICT)
+@specified
 class GivenItems(Actions):
     """Ratings of the same given items for every user, seen or not."""
 
@@ -146,7 +145,7 @@ class GivenItems(Actions):
 
 
 @final
-@dataclass(frozen=True, config=STRICT)
+@specified
 class Past(CountedActions):
     """The user's last k ratings: the items stay, the ratings are free (paper 001, Definitions 4.2 and 4.4).
 
@@ -173,7 +172,7 @@ class Past(CountedActions):
 
 
 @final
-@dataclass(frozen=True, config=STRICT)
+@specified
 class Future:
     """The ratings of the k items that the system shows next, one after the other (paper 001, Definitions 4.1 and 4.3).
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Annotated, final
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
 from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
-from recaudit.specification import Number, OneOf, Parts
-
-STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+from recaudit.specification import Number, OneOf, Parts, specified
 
 
-@dataclass(frozen=True, config=STRICT)
+@specified
 class _Between:
     """Ratings from `low` to `high`."""
 
@@ -31,13 +28,13 @@ class _Between:
 
 
 @final
-@dataclass(frozen=True, config=STRICT)
+@specified
 class Interval(_Between):
     """Any number from `low` to `high`: the convex relaxation that paper 000 uses."""
 
 
 @final
-@dataclass(frozen=True, config=STRICT)
+@specified
 class Stars(_Between):
     """Only `low`, `low + step`, ..., `high`: what people can really click.
 

@@ -35,7 +35,7 @@ def adapt(model: object, data: Interactions, **settings: Any) -> FittedModel:
                 if name not in known:
                     expected = f"a setting for models of {library}: {', '.join(known)}"
                     raise InputError(name, received=value, expected=expected, remedy=did_you_mean(name, known))
-            return adapter(model, data, **settings).from_elsewhere()
+            return adapter(model, data, **settings).from_elsewhere(type(model).__name__)
     kind = type(model)
     raise InputError(
         "model",

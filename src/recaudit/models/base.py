@@ -16,8 +16,8 @@ from recaudit import models
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import BLOCK
-from recaudit.errors import NotSupportedError
-from recaudit.models.checks import check_action_rows
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.models.checks import check_action_rows, check_data
 from recaudit.models.products import ScoreVectors
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
 from recaudit.models.rollouts import ReplayedRollOut, RollOut
@@ -47,6 +47,22 @@ class Recommender(Specification, ABC):
     def fit(self, data: Interactions, rng: int = 0) -> FittedModel:
         """A model of this log. The same log and seed give the same model, number by number."""
 
+    @property
+    def learns_from_clicks(self) -> bool:
+        """Whether a log says something in which every rating is the same; False where only their differences count."""
+        return True
+
+    def check_log(self, data: Interactions) -> None:
+        """Refuse a log that nothing can be learned from."""
+        check_data(data)
+        if data.scale[0] == data.scale[1] and not self.learns_from_clicks:
+            raise InputError(
+                "data",
+                received=f"a log in which every rating is {data.scale[0]:g}",
+                expected=f"ratings that differ: {type(self).__name__}, as it is set, learns from nothing else",
+                remedy="Models for clicks and purchases: EASE, SLIM, TopPop, WALS(values='ones').",
+            )
+
     def memory(self, data: Interactions) -> int:
         """Bytes that fitting this log takes at most, beside the log; 0 for little: a few numbers a user or item."""
         return 0
@@ -70,6 +86,8 @@ class FittedModel(ABC):
 
     A field of the fitted model where it depends on the configuration (EASE centred or not).
     """
+    brought_as: str = ""
+    """The class that it had in the library that it was adapted from."""
     foreign: bool = False
     """Whether others' code made the model, here or elsewhere: what it has seen cannot be known for sure."""
     recommender: Recommender | None = None
@@ -90,10 +108,15 @@ class FittedModel(ABC):
         return f"{type(self).__name__}({self.data.n_users:,} users x {self.data.n_items:,} items; {says})"
 
     @property
+    def called(self) -> str:
+        """What messages call it: as the person knows it who has brought it, or made it."""
+        return self.brought_as or type(self).__name__
+
+    @property
     def rule(self) -> str:
         """How the model takes in new ratings, in words: what every answer of `respond` rests on."""
         check_response(self)
-        return f"as {type(self).__name__} says of itself"
+        return f"as {self.called} says of itself"
 
     @abstractmethod
     def scores(self, users: IntArray) -> Tensor:
@@ -139,9 +162,9 @@ class FittedModel(ABC):
         """The same model, which knows what fits such models anew."""
         return self._with("recommender", recommender)
 
-    def from_elsewhere(self) -> Self:
-        """The same model, of which it is known that others' code made it."""
-        return self._with("foreign", True)
+    def from_elsewhere(self, brought_as: str = "") -> Self:
+        """The same model, of which it is known that others' code made it, perhaps as an object of that class."""
+        return self._with("foreign", True)._with("brought_as", brought_as or self.brought_as)
 
     def _with(self, name: str, value: object) -> Self:
         made = copy.copy(self)
@@ -188,7 +211,7 @@ class FittedModel(ABC):
         `respond(viewer, editor, ...)` has for the edited items. Only where `others_move` is "rated items".
         """
         raise NotSupportedError(
-            f"{type(self).__name__}: nothing says how another user's ratings move its scores. Models that know: "
+            f"{self.called}: nothing says how another user's ratings move its scores. Models that know: "
             f"{makers(lambda model: model.others_move == 'rated items')}."
         )
 
@@ -209,9 +232,7 @@ def check_own_edits(model: FittedModel, viewer: int, editor: int, why: str) -> N
     """Refuse another user's edits, which the model does not follow; `why` says what stands in the way."""
     if viewer != editor:
         known = makers(lambda made: made.others_move == "rated items")
-        raise NotSupportedError(
-            f"{type(model).__name__}: {why}. Ask for viewer == editor, or use a model that knows: {known}."
-        )
+        raise NotSupportedError(f"{model.called}: {why}. Ask for viewer == editor, or use a model that knows: {known}.")
 
 
 def no_response(model: FittedModel) -> NotSupportedError:
@@ -220,7 +241,7 @@ def no_response(model: FittedModel) -> NotSupportedError:
     if model.response is None:
         reason = model.no_rule
     known = makers(lambda made: made.response is AffineResponse)
-    return NotSupportedError(f"{type(model).__name__}: {reason}. Models that have one: {known}.")
+    return NotSupportedError(f"{model.called}: {reason}. Models that have one: {known}.")
 
 
 def _kinds(model: type[FittedModel]) -> list[type[FittedModel]]:

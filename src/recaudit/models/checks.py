@@ -67,7 +67,7 @@ def check_own_model(
 ) -> Kind:
     """The model, if it is of this kind, of the log's users and items, and its `settings`, in words, are our `own`."""
     if not isinstance(model, kind):
-        received = f"a {type(model).__name__}"
+        received = f"a {model.called}"
     elif not (model.data.user_ids.equals(data.user_ids) and model.data.item_ids.equals(data.item_ids)):
         received = "a model of other users or items than the log has"
     elif other := [setting for setting in settings(model) if setting not in own]:

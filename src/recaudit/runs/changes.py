@@ -55,7 +55,7 @@ def changes(before: Run, after: Run, models: Mapping[str, tuple[str, str]]) -> I
     one, other = before.manifest, after.manifest
     # A folder of an earlier version does not know the period of the same log.
     known = {"period"} if one.data.fingerprint == other.data.fingerprint else set[str]()
-    data = [each.data.model_dump(mode="json", exclude=known) for each in (one, other)]
+    data = [each.data.model_dump(mode="json", exclude={"files", *known}) for each in (one, other)]
     yield from differing("data", *data)
     for name, labels in models.items():
         settings = [

@@ -20,7 +20,7 @@ from recaudit.models.checks import check_device
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.estimate import RunEstimate, check_room, estimate_steps
 from recaudit.runs.folder import Journal, Run
-from recaudit.runs.manifest import AuditRecord, DataRecord, ModelRecord, machine, versions
+from recaudit.runs.manifest import AuditRecord, DataRecord, InputFileRecord, ModelRecord, machine, versions
 from recaudit.runs.recommenders import Model
 from recaudit.specification import as_data
 
@@ -69,10 +69,13 @@ def _stages(
     if former is not None and (not fresh or former.kind != "audit"):
         check_same(out, former, "audit", {"settings": config.hash})
     with working(f"reading {config.data.label}"):
+        files = {name: InputFileRecord.of(file) for name, file in config.split.files(config.data).items()}
         data, (train, test) = config.split.load(config.data, config.seed)
     for audit in config.audits.values():
         audit.check(train)
-    record = DataRecord.of(config.data.label, data, train, test)
+    for model in config.measured:
+        model.recommender.check_log(train)
+    record = DataRecord.of(config.data.label, data, train, test, files)
     out.mkdir(parents=True, exist_ok=True)
     with lock.alone(out), spill.aside(place_of(_parts(config) or out)):
         journal = Journal.begin(out, _new_manifest(config, record), fresh=fresh)

@@ -25,6 +25,7 @@ from recaudit.runs.manifest import AuditRecord, SkipRecord, StepRecord
 from recaudit.version import __version__
 
 RESULTS = "results"
+_NONE = object()
 
 
 @final
@@ -38,6 +39,10 @@ class Run:
     def open(cls, path: str | Path) -> Run:
         """Read a run folder."""
         return cls(Folder.open(Path(path), "audit"))
+
+    def __repr__(self) -> str:
+        models, asked = ", ".join(self.models), ", ".join(self.manifest.audits)
+        return f"<{self.path}: {self.manifest.status}; {asked} of {models}>"
 
     @property
     def path(self) -> Path:
@@ -90,10 +95,11 @@ class Run:
         """One finished audit, as it was when it was measured: its tables are read when they are looked at."""
         settings = self.steps(model)[self._finished(model, audit)]
         kind: type[Audit] = AUDITS[audit]
-        asked = kind.model_validate({name: settings[name] for name in kind.model_fields if name in settings})
-        facts = {name: value for name, value in settings.items() if name not in kind.model_fields and name != "rng"}
+        step = next(step for step in self.manifest.steps if (step.model, step.audit) == (model, audit))
+        asked = step.asked or {name: settings[name] for name in kind.model_fields if name in settings}
+        facts = {name: value for name, value in settings.items() if name != "rng" and asked.get(name, _NONE) != value}
         tables = {name: partial(self._rows, model, audit, name) for name in self._tables(model, audit)}
-        return kind.result(asked, tables, rng=settings.get("rng", 0), facts=facts)
+        return kind.result(kind.model_validate(asked), tables, rng=settings.get("rng", 0), facts=facts)
 
     def has_table(self, model: str, audit: str, name: str) -> bool:
         """Whether an audit of a model is finished and has this table."""
@@ -174,7 +180,14 @@ class Journal:
         """Write the tables of a step, then note it as finished."""
         where = step_folder(model, audit)
         tables = {f"{where}/{name}.parquet": write for name, write in result.writers.items() if name not in result.kept}
-        step = StepRecord(model=model, audit=audit, settings=result.settings, seconds=seconds, device=device)
+        step = StepRecord(
+            model=model,
+            audit=audit,
+            settings=result.settings,
+            asked=result.asked,
+            seconds=seconds,
+            device=device,
+        )
         self._put(tables, steps=(*self.manifest.steps, step))
 
     def keeping(self, model: str, audit: str, kind: type[Audit], parts: str | None) -> Keeping:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Literal, final
 
 import torch
@@ -13,7 +15,22 @@ from pydantic import Field, ValidationError
 from recaudit import __version__, folders
 from recaudit.data import Interactions
 from recaudit.errors import DamagedError
-from recaudit.folders.manifest import Record
+from recaudit.folders.manifest import FileRecord, Record
+
+
+@final
+class InputFileRecord(Record):
+    """A file that the data was read from, as it was then."""
+
+    name: str
+    """Without its folder."""
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> InputFileRecord:
+        """Of a file as it is now."""
+        return cls(name=path.name, **FileRecord.of(path).model_dump())
 
 
 @final
@@ -22,6 +39,9 @@ class DataRecord(Record):
 
     name: str
     fingerprint: str
+    """Of the log that was made of the files."""
+    files: dict[str, InputFileRecord] = Field(default_factory=dict)
+    """The user's own files, by what they hold: ratings, or train and test; items, users."""
     users: int
     items: int
     ratings: int
@@ -41,11 +61,19 @@ class DataRecord(Record):
     `users_left_out`, rows about items and users that have no ratings."""
 
     @classmethod
-    def of(cls, name: str, data: Interactions, train: Interactions, test: Interactions) -> DataRecord:
+    def of(
+        cls,
+        name: str,
+        data: Interactions,
+        train: Interactions,
+        test: Interactions,
+        files: Mapping[str, InputFileRecord],
+    ) -> DataRecord:
         """Describe a log and its split."""
         return cls(
             name=name,
             fingerprint=data.fingerprint,
+            files=dict(files),
             users=data.n_users,
             items=data.n_items,
             ratings=len(data),
@@ -83,7 +111,9 @@ class StepRecord(Record):
     model: str
     audit: str
     settings: dict[str, Any]
-    """What the numbers depend on, as the result says it."""
+    """What the numbers depend on, as the result says it: what was asked, and over it what it turned out to be."""
+    asked: dict[str, Any] = Field(default_factory=dict)
+    """The settings of the audit alone; empty where the version that wrote the folder did not say."""
     seconds: float
     device: str = "cpu"
     """What computed it."""

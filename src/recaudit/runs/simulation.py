@@ -189,7 +189,7 @@ def _refused(tried: Mapping[str, tuple[object, ...]], recommender: Recommender) 
             continue
         for value in values:
             try:
-                kind(**dict(recommender) | {name: value})
+                kind.model_validate(dict(recommender) | {name: value})
             except ValidationError as error:
                 # Settings that do not go together may do so once others of them are tried as well.
                 if any(line["loc"][:1] == (name,) for line in error.errors()):

@@ -68,7 +68,7 @@ class ModelContract:
                 setattr(self.recommender, name, before[name])
 
     def test_an_unknown_setting_is_refused(self) -> None:
-        with pytest.raises(ValidationError, match="Extra inputs"):
+        with pytest.raises(InputError, match="surprise: received a key that is not known"):
             type(self.recommender)(**{**self.recommender.model_dump(), "surprise": 1})
 
     def test_scores_are_finite_doubles_for_every_item(self, model: FittedModel) -> None:

@@ -103,5 +103,5 @@ class PolicyContract:
     def test_it_is_frozen_and_refuses_unknown_settings(self) -> None:
         with pytest.raises(ValidationError, match="frozen"):
             self.policy.anything = 1  # type: ignore[attr-defined]
-        with pytest.raises(ValidationError, match="Extra inputs"):
+        with pytest.raises(InputError, match="surprise: received a key that is not known"):
             type(self.policy)(**{**self.policy.model_dump(), "surprise": 1})

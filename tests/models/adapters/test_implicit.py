@@ -213,7 +213,7 @@ def test_bpr_and_lmf_are_vectors_with_biases_and_without_a_rule(kind: type, data
     if data is STARS:
         assert adapted.user_factors.shape == (USERS, 4)
         assert (adapted.item_bias != 0).all()
-    with pytest.raises(NotSupportedError, match="came without the rule"):
+    with pytest.raises(NotSupportedError, match=rf"^{kind.__name__}: .*came without the rule"):
         ra.reachability(adapted, actions=NextK(2))
     assert float((again(adapted).scores(EVERYBODY) - adapted.scores(EVERYBODY)).abs().max()) < 1e-6
     ra.folding(adapted)

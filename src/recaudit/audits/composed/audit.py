@@ -170,7 +170,7 @@ class Composed(Audit):
         model, log = audited(subject, self.intervention.actions, context.rng)
         if isinstance(self.outcome, PredictedRating) and not model.predicts_ratings:
             raise NotSupportedError(
-                f"The scores of this {type(model).__name__} only rank: it predicts no ratings. Probability() can be "
+                f"The scores of this {model.called} only rank: it predicts no ratings. Probability() can be "
                 "looked at for any model; models from arrays predict ratings if you say predicts_ratings=True."
             )
         return ResolvedPairs.of(self, model, log, context.rng)

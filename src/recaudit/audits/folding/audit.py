@@ -201,7 +201,7 @@ class Folding(ListAudit):
         facts = {"related_by": [space.relatedness.label for space in spaces], **asked}
         facts |= draw_facts(self.sample, len(users), data)
         if vectors is None:
-            facts["left_out"] = {f"{type(model).__name__} {_NO_VECTORS}": [*VECTORS]}
+            facts["left_out"] = {f"{model.called} {_NO_VECTORS}": [*VECTORS]}
         else:
             tables["spurious"] = lambda: found.worst(system=system)
             tables["co_clusters"] = lambda: found.co_clusters(system=system, rng=rng, engine=engine)

@@ -43,7 +43,7 @@ def vectors_of(model: FittedModel) -> tuple[FloatArray, FloatArray]:
     """The user vectors (users, factors) and item vectors (items, factors) of a model; biases have no part in them."""
     if not isinstance(model, HasVectors):
         raise NotSupportedError(
-            f"{type(model).__name__}: it has no user and item vectors, so that nothing can fold. Models that have "
+            f"{model.called}: it has no user and item vectors, so that nothing can fold. Models that have "
             "them: BiasedMF, ALS, WALS, what models.from_factors returns, and any other with user_factors and "
             "item_factors."
         )

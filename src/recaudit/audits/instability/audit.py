@@ -170,7 +170,7 @@ def _solver(
     if isinstance(edits, Future):
         if opaque:
             raise NotSupportedError(
-                f"{type(model).__name__}: the editor's ratings may change what the editor is shown next, and future "
+                f"{model.called}: the editor's ratings may change what the editor is shown next, and future "
                 "instability is for models where they do not. NextK(k) edits the k items that are next as things stand."
             )
         if not isinstance(edits.follows, Top1):
@@ -184,7 +184,7 @@ def _solver(
     refuse_many(viewers * len(editors), "viewers, editors", model)
     if audit.item is not None or edits.changes is not None:
         raise NotSupportedError(
-            f"{type(model).__name__}: a rating of another user may move many scores, and then neither one item "
+            f"{model.called}: a rating of another user may move many scores, and then neither one item "
             "alone nor a limit on changes has a solver. Leave out item and changes."
         )
     return (BlackBoxSolver if opaque else PairwiseSolver)(audit, model, log, editors, rng)

@@ -262,6 +262,14 @@ def _check_held_out(data: Interactions, test: Interactions) -> None:
     if len(test) == 0:
         raise InputError("test", received="a log without ratings", expected="held-out ratings")
     check_same_ids(data, test)
+    users = np.flatnonzero(test.user_counts).tolist()
+    if all(np.isin(test.history(user)[0], data.history(user)[0]).all() for user in users):  # ends with the first
+        raise InputError(
+            "test",
+            received=f"{len(test):,} ratings that are all in the model's own log",
+            expected="ratings that the model was not trained on: lists have nothing that a user has rated",
+            remedy="Fit or adapt the model with the training part alone.",
+        )
 
 
 def rated_ndcg(scores: FloatArray, test: Interactions, k: int = 20) -> FloatArray:

@@ -149,7 +149,7 @@ class Mitigation(ListAudit, CalibrationTarget):
         assert test is not None
         check_length(self.k, "k")
         if gives_lists(model):
-            raise NotSupportedError(f"{type(model).__name__} gives lists, without scores: there is nothing to turn.")
+            raise NotSupportedError(f"{model.called} gives lists, without scores: there is nothing to turn.")
         yardstick = Yardstick(self, model.data, test, context)
         levers, lacking = levers_of(self, subject, context)
         plain = yardstick.measure(Setting(0.0, model, Top1(), self.softmax))

@@ -153,7 +153,7 @@ class Yardstick:
             U, V = map(unit_rows, vectors_of(model))
             vectors = U, V
         else:
-            left_out[f"{type(model).__name__} has no user and item vectors, so that nothing can fold."] = [FOLDED[0]]
+            left_out[f"{model.called} has no user and item vectors, so that nothing can fold."] = [FOLDED[0]]
         judged = JudgedLists(FoldingSpace(model, vectors, self._relatedness), np.arange(len(lists)), lists)
         if vectors is not None:
             own["log_folding"] = judged.folding
@@ -209,7 +209,7 @@ class Yardstick:
         pieces = blocks(self.users, _SEARCHED)
         yield self._reached(*np.concatenate(list(self.context.engine.map(search, pieces, "places in lists")), axis=1))
         if model.others_move == "unknown":
-            why = f"{type(model).__name__}: nothing says how another user's ratings move its scores."
+            why = f"{model.called}: nothing says how another user's ratings move its scores."
             yield _lacking(REPLACED, why)
             return
         others = ReplacementSearch(model, policy, lists, self.editors, rng)
@@ -296,7 +296,7 @@ def _check_not_asked(model: FittedModel) -> None:
     """Refuse a system that answers one question at a time: every setting would ask thousands."""
     if model.response is OpaqueResponse:
         raise NotSupportedError(
-            f"{type(model).__name__} can only be asked, and every setting of a lever would take a search of its own: "
+            f"{model.called} can only be asked, and every setting of a lever would take a search of its own: "
             "the reachability audit has one, within a budget."
         )
 

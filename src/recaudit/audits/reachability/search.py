@@ -138,7 +138,7 @@ class SearchActions(SearchMethod):
 def refuse_many(pairs: int, argument: str, model: FittedModel) -> None:
     """Refuse more pairs than anybody would wait for."""
     if pairs > MOST_PAIRS:
-        expected = f"{MOST_PAIRS:,} pairs at most: {type(model).__name__} needs a search for each"
+        expected = f"{MOST_PAIRS:,} pairs at most: {model.called} needs a search for each"
         raise InputError(argument, received=f"{pairs:,} pairs", expected=expected, remedy="Name fewer of them.")
 
 

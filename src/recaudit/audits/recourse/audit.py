@@ -22,7 +22,7 @@ from recaudit.audits.recipe.recipe import Rung, rung_of
 from recaudit.audits.recourse.definitions import RECOURSE
 from recaudit.audits.recourse.goals import AmongFirst, AnyEffort, AnyGoal, CategoryShare, Changes, OutOfFirst, Sight
 from recaudit.audits.recourse.result import RecourseResult
-from recaudit.audits.rules import RuleAudit
+from recaudit.audits.rules import RuleAudit, untested
 from recaudit.audits.samples import Candidates, candidate_items, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines import track
@@ -337,10 +337,8 @@ class RecourseMethod:
     def refitted(self, subject: Subject, pairs: pl.DataFrame, refits: int) -> dict[str, Any]:
         """How many of so many promises a refit on the log with the changed ratings keeps."""
         recommender = subject.recommender
-        if not refits:
-            return {"not_measured": "no refits were asked for"}
-        if recommender is None or recommender.given:
-            return {"not_measured": "nothing is known here that fits the model anew"}
+        if (why := untested(recommender, refits)) or recommender is None:
+            return {"not_measured": why}
         tested = pairs.filter(pl.col("value") > 0).sort("value", maintain_order=True).head(refits)
         kept = 0
         for pair in track(tested.iter_rows(named=True), "refits", len(tested)):

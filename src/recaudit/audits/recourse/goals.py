@@ -8,11 +8,9 @@ from typing import Annotated, ClassVar, NamedTuple, final
 
 import numpy as np
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.errors import InputError
-from recaudit.interventions.ratings import STRICT
 from recaudit.solvers.lists.objective import SMOOTHING
 from recaudit.solvers.recourse.least import Choices, LeastEffort
 from recaudit.solvers.recourse.outcomes import (
@@ -26,7 +24,7 @@ from recaudit.solvers.recourse.outcomes import (
 )
 from recaudit.solvers.recourse.places import item_effort, rank_after
 from recaudit.solvers.recourse.programs import ChanceProgram, FreeRatings, ListProgram, PlaceProgram, Wanted
-from recaudit.specification import Count, Id, Number, OneOf, Parts
+from recaudit.specification import Count, Id, Number, OneOf, Parts, specified
 
 
 class Sight(NamedTuple):
@@ -62,7 +60,7 @@ class Goal(ABC):
         """How near it is at the scores as they are: 0 or more where it is there."""
 
 
-@dataclass(frozen=True, config=STRICT)
+@specified
 class _Place(Goal, ABC):
     n: Count = 10
     """How long the list is."""
@@ -86,7 +84,7 @@ class _Place(Goal, ABC):
 
 
 @final
-@dataclass(frozen=True, config=STRICT)
+@specified
 class AmongFirst(_Place):
     """An item among the first n of the list."""
 
@@ -94,7 +92,7 @@ class AmongFirst(_Place):
 
 
 @final
-@dataclass(frozen=True, config=STRICT)
+@specified
 class OutOfFirst(_Place):
     """An item out of the first n of the list."""
 
@@ -102,7 +100,7 @@ class OutOfFirst(_Place):
 
 
 @final
-@dataclass(frozen=True, config=STRICT)
+@specified
 class LikelyShown(Goal):
     """An item that softmax shows with the probability p or more."""
 
@@ -125,7 +123,7 @@ class LikelyShown(Goal):
 
 
 @final
-@dataclass(frozen=True, config=STRICT)
+@specified
 class CategoryShare(Goal):
     """A list of n of which at least, or at most, a part is of one category."""
 
@@ -174,7 +172,7 @@ class CategoryShare(Goal):
 
 
 @final
-@dataclass(frozen=True, config=STRICT)
+@specified
 class CalibratedWithin(Goal):
     """A list of n whose C_KL from the user's interests, as the log has them, is c or less (Steck 2018)."""
 
@@ -238,7 +236,7 @@ class EffortKind(ABC):
 
 
 @final
-@dataclass(frozen=True, config=STRICT)
+@specified
 class Changes(EffortKind):
     """How many ratings change."""
 
@@ -250,7 +248,7 @@ class Changes(EffortKind):
 
 
 @final
-@dataclass(frozen=True, config=STRICT)
+@specified
 class TotalChange(EffortKind):
     """How far ratings move in all, on the log's scale."""
 
@@ -262,7 +260,7 @@ class TotalChange(EffortKind):
 
 
 @final
-@dataclass(frozen=True, config=STRICT)
+@specified
 class ItemCosts(EffortKind):
     """A cost for changing the rating of each item: what it takes to see a film, say."""
 

@@ -13,7 +13,6 @@ from torch import Tensor
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.models.base import FittedModel, Recommender
-from recaudit.models.checks import check_data
 from recaudit.models.products import ScoreVectors
 from recaudit.seeding import derive, uniforms
 
@@ -27,9 +26,14 @@ class TopPop(Recommender):
     damping: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """For "mean": so many pseudo-ratings at the global mean are added, so that one rating of 5 tops no list."""
 
+    @property
+    def learns_from_clicks(self) -> bool:
+        """See `Recommender`."""
+        return self.by == "count"
+
     def fit(self, data: Interactions, rng: int = 0) -> PopularityModel:
         """Count, or average. Nothing is drawn: `rng` has no effect."""
-        check_data(data)
+        self.check_log(data)
         if self.by == "count":
             return PopularityModel(data, data.item_counts.astype(np.float64), predicts_ratings=False)
         return PopularityModel(data, item_means(data, self.damping), predicts_ratings=True)
@@ -37,12 +41,16 @@ class TopPop(Recommender):
 
 @final
 class Random(Recommender):
-    """A score for every pair, uniform on the rating scale and fixed by the seed and the ids: a floor for metrics."""
+    """A score for every pair, uniform on the rating scale and fixed by the seed and the ids: a floor for metrics.
+
+    Where every rating of the log is the same, scores lie between 0 and 1 and only rank.
+    """
 
     def fit(self, data: Interactions, rng: int = 0) -> RandomModel:
         """Nothing is learned but the ids and the scale."""
-        check_data(data)
-        return RandomModel(data, derive(rng, "models.Random"))
+        self.check_log(data)
+        low, high = data.scale
+        return RandomModel(data, derive(rng, "models.Random"), predicts_ratings=low < high)
 
 
 @final
@@ -72,11 +80,12 @@ class RandomModel(FittedModel):
 
     data: Interactions
     seed: int
+    predicts_ratings: bool
 
     def scores(self, users: IntArray) -> Tensor:
-        """(len(users), items): draws on the rating scale."""
+        """(len(users), items): draws on the rating scale, or from 0 to 1 where that has no width."""
         draws = uniforms(self.seed, self.data.user_keys[users][:, None], self.data.item_keys[None, :])
-        low, high = self.data.scale
+        low, high = self.data.scale if self.predicts_ratings else (0.0, 1.0)
         return torch.from_numpy(low + (high - low) * draws)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from numba import prange
@@ -13,7 +13,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
 from recaudit.models.base import FittedModel, Recommender
-from recaudit.models.checks import check_data, check_fit
+from recaudit.models.checks import check_fit
 from recaudit.models.factor.least_squares import IN_ORDER, solve_vectors
 from recaudit.models.factor.model import FactorModel, Parameters, fitted_parameters
 from recaudit.models.rows import SparseRows
@@ -31,6 +31,8 @@ class ALS(Recommender):
     what they have rated gets the scores they have (`AlsSolve`).
     """
 
+    learns_from_clicks: ClassVar[bool] = False
+
     factors: int = Field(default=64, ge=1)
     """Length of the user and item vectors."""
     iterations: int = Field(default=20, ge=1)
@@ -46,14 +48,14 @@ class ALS(Recommender):
 
     def fit(self, data: Interactions, rng: int = 0) -> FactorModel:
         """Fit by alternating exact solves."""
-        check_data(data)
+        self.check_log(data)
         P = self.init_std * generator(rng, "als").standard_normal((data.n_users, self.factors))
         start = (P, np.zeros((data.n_items, self.factors)), np.zeros(data.n_users), np.zeros(data.n_items))
         return self._solved(start, data, self.iterations)
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> FactorModel:
         """Start from the fitted vectors, for `update_iterations` over the log that has grown."""
-        check_data(data)
+        self.check_log(data)
         start = fitted_parameters(model, data, self.factors, self.init_std, generator(rng, "als", "update", len(data)))
         return self._solved(start, data, self.update_iterations)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self, final
+from typing import ClassVar, NamedTuple, Self, final
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
 from recaudit.errors import InputError
 from recaudit.models.base import FittedModel, Recommender
-from recaudit.models.checks import check_data, check_fit, check_own_model
+from recaudit.models.checks import check_fit, check_own_model
 from recaudit.models.factor.least_squares import IN_ORDER
 from recaudit.models.rows import Singles, SparseRows
 from recaudit.seeding import generator
@@ -39,6 +39,8 @@ class BayesMF(Recommender):
     `mean ~ N(0, 1 / precision)`. A vector and its bias are drawn together (Salakhutdinov and Mnih 2008).
     """
 
+    learns_from_clicks: ClassVar[bool] = False
+
     factors: int = Field(default=20, ge=1)
     """Length of the user and item vectors."""
     iterations: int = Field(default=200, ge=1)
@@ -55,9 +57,11 @@ class BayesMF(Recommender):
     @model_validator(mode="after")
     def _something_is_kept(self) -> Self:
         if self.burn_in >= self.iterations:
-            raise ValueError(
-                f"burn_in = {self.burn_in} leaves nothing of iterations = {self.iterations}. Make it smaller, or draw "
-                "more often."
+            raise InputError(
+                "burn_in",
+                received=f"{self.burn_in}, which leaves nothing of iterations = {self.iterations}",
+                expected="fewer than iterations",
+                remedy="Make it smaller, or draw more often.",
             )
         return self
 
@@ -68,7 +72,7 @@ class BayesMF(Recommender):
 
     def fit(self, data: Interactions, rng: int = 0) -> BayesMFModel:
         """Sample from a random start."""
-        check_data(data)
+        self.check_log(data)
         draw = generator(rng, "bayes-mf")
         users, items = (GibbsGroup.start(n, self.factors, self.init_std, draw) for n in (data.n_users, data.n_items))
         # Ratings that are all the same keep their scale; all variance is noise.
@@ -77,7 +81,7 @@ class BayesMF(Recommender):
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> BayesMFModel:
         """Continue the chain from the model's last draw, now with this log, and average anew."""
-        check_data(data)
+        self.check_log(data)
         own = [f"{self.factors} factors"]
         start = check_own_model(model, BayesMFModel, data, lambda other: [f"{other.factors} factors"], own)
         draw = generator(rng, "bayes-mf", "update")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, Self, final
+from typing import ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
 import torch
@@ -19,8 +19,9 @@ from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
+from recaudit.errors import InputError
 from recaudit.models.base import FittedModel, Recommender
-from recaudit.models.checks import check_data, check_device, check_fit, check_own_model
+from recaudit.models.checks import check_device, check_fit, check_own_model
 from recaudit.models.factor.least_squares import IN_ORDER
 from recaudit.models.rows import Indices, Singles
 from recaudit.models.vectors import dot, filled_up
@@ -41,6 +42,8 @@ class LLORMA(Recommender):
     trained first; a pair that is near no anchor is predicted by it. The local models are trained together (Global
     LLORMA). The defaults are paper 003's. Equal bits on the CPU of one machine; on a GPU rounding varies.
     """
+
+    learns_from_clicks: ClassVar[bool] = False
 
     anchors: int = Field(default=10, ge=1)
     """How many local models there are; one for each rating where the log has fewer."""
@@ -75,17 +78,15 @@ class LLORMA(Recommender):
 
     @model_validator(mode="after")
     def _check_penalty(self) -> Self:
-        shrinks = 2 * self.learning_rate * self.regularization
-        if shrinks >= 1:
-            raise ValueError(
-                f"regularization {self.regularization} at learning_rate {self.learning_rate} takes off {shrinks:.3g} "
-                "times each vector at every step; expected less than once (2 * learning_rate * regularization < 1)"
-            )
+        if (shrinks := 2 * self.learning_rate * self.regularization) >= 1:
+            received = f"{self.regularization} at learning_rate {self.learning_rate}, taking off {shrinks:.3g} times"
+            expected = "less than once each vector at every step (2 * learning_rate * regularization < 1)"
+            raise InputError("regularization", received=received, expected=expected)
         return self
 
     def fit(self, data: Interactions, rng: int = 0) -> LLORMAModel:
         """Fit by gradient descent from a random start."""
-        check_data(data)
+        self.check_log(data)
         rows = generator(rng, "llorma", "anchors").permutation(len(data))[: self.anchors]
         anchors = np.stack([data.users[rows], data.items[rows]], axis=1).astype(np.int64)
         whole = FactorPair.draw(data, (self.pre_rank,), generator(rng, "llorma", "global"))
@@ -94,7 +95,7 @@ class LLORMA(Recommender):
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> LLORMAModel:
         """Start from the fitted vectors, with the same anchors, over the log that has grown."""
-        check_data(data)
+        self.check_log(data)
 
         def settings(other: LLORMAModel) -> list[str]:
             anchors = max(len(other.anchors), self.anchors)  # A short log has fewer.

@@ -287,7 +287,7 @@ def reachable_factors(model: Vectors) -> Vectors:
     if not isinstance(model, FactorVectors):
         raise InputError(
             "model",
-            received=type(model).__name__,
+            received=model.called,
             expected="a factor model",
             remedy=f"Models of that kind: {makers(lambda made: issubclass(made, FactorVectors))}.",
         )

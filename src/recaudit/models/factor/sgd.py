@@ -10,7 +10,7 @@ factors, twice with 64 and four times with 14, and that adds in another order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
 from recaudit.models.base import FittedModel, Recommender
-from recaudit.models.checks import check_data, check_fit
+from recaudit.models.checks import check_fit
 from recaudit.models.factor.model import FactorModel, Parameters, fitted_parameters
 from recaudit.models.updates import SgdStep, Update
 from recaudit.seeding import derive, generator
@@ -44,6 +44,8 @@ _ROUNDED_ONCE = ("contract",)
 @final
 class BiasedMF(Recommender):
     """`r_ui ~ mean + f_u + g_i + p_u . q_i`, squared error with L2 regularisation, by SGD."""
+
+    learns_from_clicks: ClassVar[bool] = False
 
     factors: int = Field(default=64, ge=1)
     """Length of the user and item vectors."""
@@ -64,7 +66,7 @@ class BiasedMF(Recommender):
 
     def fit(self, data: Interactions, rng: int = 0) -> FactorModel:
         """Fit by stratified SGD."""
-        check_data(data)
+        self.check_log(data)
         draw = generator(rng, "biased-mf")
         P = self.init_std * draw.standard_normal((data.n_users, self.factors))
         Q = self.init_std * draw.standard_normal((data.n_items, self.factors))
@@ -74,7 +76,7 @@ class BiasedMF(Recommender):
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> FactorModel:
         """Start from the fitted vectors, for `update_epochs` over the log that has grown."""
-        check_data(data)
+        self.check_log(data)
         # A loop may pass the same seed at every step: each length of the log has an order of its own.
         rng = derive(rng, "update", len(data))
         draw = generator(rng, "biased-mf")

@@ -13,9 +13,10 @@ from pydantic import Field, model_validator
 from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
+from recaudit.errors import InputError
 from recaudit.models.base import Recommender
 from recaudit.models.baseline.popularity import item_means
-from recaudit.models.checks import check_data, check_fit
+from recaudit.models.checks import check_fit
 from recaudit.models.factor.least_squares import IN_ORDER, add_ratings, padded, solve_vectors
 from recaudit.models.factor.model import FactorModel
 from recaudit.models.rows import SparseRows
@@ -63,11 +64,18 @@ class WALS(Recommender):
     @model_validator(mode="after")
     def _ones_have_no_item_means(self) -> Self:
         if self.values == "ones" and self.prior == "item":
-            raise ValueError(
-                'prior = "item" with values = "ones": every item\'s mean is 1, so that rated and unrated pairs would '
-                "be fitted to the same. Leave prior out (0), or give a number."
+            raise InputError(
+                "prior",
+                received="'item' with values = 'ones'",
+                expected="a number: every item's mean is 1, so rated and unrated pairs would be fitted to the same",
+                remedy="Leave prior out (0), or give a number.",
             )
         return self
+
+    @property
+    def learns_from_clicks(self) -> bool:
+        """See `Recommender`: what is not rated must be fitted to something else than what is."""
+        return self.values == "ones" or isinstance(self.prior, float) or (self.prior is None and self.center == "none")
 
     def fit(self, data: Interactions, rng: int = 0) -> FactorModel:
         """Fit by alternating exact solves."""
@@ -83,7 +91,7 @@ class WALS(Recommender):
 
     def problem(self, data: Interactions) -> tuple[WeightedRows, WeightedRows, float]:
         """What `fit` minimises for this log: the users' problems, the items', and the mean taken off the ratings."""
-        check_data(data)
+        self.check_log(data)
         ones = self.values == "ones"
         mean = float(data.ratings.mean()) if self.center == "mean" and not ones else 0.0
         if self.prior == "item":

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Self, final
 from urllib.parse import urlsplit
 
 import numpy as np
-from pydantic import Field, JsonValue, ValidationError, field_serializer, model_validator
+from pydantic import Field, JsonValue, field_serializer, model_validator
 
 from recaudit.arguments import check_argument
 from recaudit.arrays import FloatArray, IntArray
@@ -40,7 +40,7 @@ from recaudit.models.given.http_template import (
 )
 from recaudit.models.given.http_transport import Headers, HttpRequest, Limits, check_installed, fetch
 from recaudit.seeding import derive, uniforms
-from recaudit.specification import AnyFolder, Count, Some, mistakes
+from recaudit.specification import AnyFolder, Count, Some
 
 _DOWN = 3
 """Questions in a row that were lost, after which a service is down: each is then tried once, until one is answered."""
@@ -152,11 +152,7 @@ def from_http(url: str, data: Interactions, *, rng: int = 0, **settings: Any) ->
     """
     check_argument("data", data, Interactions)
     check_argument("rng", rng, int)
-    try:
-        service = Http(url=url, **settings)
-    except ValidationError as error:
-        raise mistakes(error)[0] from None
-    return service.fit(data, rng)
+    return Http(url=url, **settings).fit(data, rng)
 
 
 from_http.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # the settings are stated once, above

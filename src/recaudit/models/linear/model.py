@@ -20,7 +20,7 @@ from recaudit.engines.progress import track
 from recaudit.machine import check_memory
 from recaudit.models.base import FittedModel, Recommender, check_own_edits
 from recaudit.models.baseline.popularity import item_means
-from recaudit.models.checks import check_actions, check_data
+from recaudit.models.checks import check_actions
 from recaudit.models.given.black_box import NO_SCORE
 from recaudit.models.linear.weights import HeldWeights, SomeWeights, UserKernel, inverted
 from recaudit.models.neighbour.similarity import gram
@@ -60,9 +60,14 @@ class EASE(Recommender):
         """See `Recommender`."""
         return self if self.items is None else self.model_copy(update={"items": max(1, round(share * self.items))})
 
+    @property
+    def learns_from_clicks(self) -> bool:
+        """See `Recommender`."""
+        return self.center == "none"
+
     def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
         """Invert one matrix. Nothing is drawn: `rng` has no effect."""
-        check_data(data)
+        self.check_log(data)
         some = None
         if self.items is not None and self.items < data.n_items:
             some = np.sort(np.argsort(-data.item_counts, kind="stable")[: self.items])
@@ -193,9 +198,14 @@ class SLIM(Recommender):
         """Two matrices of the items."""
         return 8 * 2 * data.n_items**2
 
+    @property
+    def learns_from_clicks(self) -> bool:
+        """See `Recommender`."""
+        return self.center == "none"
+
     def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
         """Solve a lasso for each item. Nothing is drawn: `rng` has no effect."""
-        check_data(data)
+        self.check_log(data)
         check_square(data.n_items, 2, "SLIM")
         offset = item_offset(data, self.center)
         products, penalty = gram(centred(data.csr, offset)), Penalty(self.l1, self.l2, self.nonnegative)

@@ -15,7 +15,7 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.models.base import FittedModel, Recommender, check_own_edits
 from recaudit.models.baseline.popularity import item_means
-from recaudit.models.checks import check_actions, check_data
+from recaudit.models.checks import check_actions
 from recaudit.models.neighbour.similarity import Similarity, nearest, weighted_averages
 from recaudit.models.response import AffineResponse, Response
 from recaudit.models.rows import SparseRows
@@ -26,6 +26,8 @@ Compared = Literal["deviations", "ratings"]
 
 class _Neighbourhood(Recommender):
     """What ItemKNN and UserKNN have in common; x and y are the ratings of the two compared, centred or not."""
+
+    learns_from_clicks: ClassVar[bool] = False
 
     neighbours: int = Field(default=100, ge=1)
     """How many of the most similar count: fixed when fitted, whoever asks."""
@@ -48,7 +50,7 @@ class _Neighbourhood(Recommender):
 
     def _compare(self, data: Interactions, compare_items: bool) -> tuple[Baseline, sparse.csr_array, sparse.csr_array]:
         """The baseline, the deviations from it (users, items), and the neighbours of each row, with similarities."""
-        check_data(data)
+        self.check_log(data)
         baseline = Baseline.of(data, self.center, self.damping)
         deviations = baseline.deviations(data)
         compared = deviations if self.compared == "deviations" else data.csr

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, final
+from typing import ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
 from recaudit.models.base import FittedModel, Recommender
-from recaudit.models.checks import check_data, check_device, check_fit, check_own_model
+from recaudit.models.checks import check_device, check_fit, check_own_model
 from recaudit.models.factor.least_squares import IN_ORDER
 from recaudit.models.neural.adam import AdamStep, descend, running_averages
 from recaudit.models.rows import Indices, Singles
@@ -46,6 +46,8 @@ class AutoRec(Recommender):
     Equal bits on the CPU of one machine; on a GPU, which holds two dense matrices of items x users, rounding varies.
     """
 
+    learns_from_clicks: ClassVar[bool] = False
+
     hidden: int = Field(default=100, ge=1)
     """Hidden units."""
     epochs: int = Field(default=50, ge=1)
@@ -67,7 +69,7 @@ class AutoRec(Recommender):
 
     def fit(self, data: Interactions, rng: int = 0) -> AutoRecModel:
         """Fit by Adam from a random start."""
-        check_data(data)
+        self.check_log(data)
         mean = float(data.ratings.mean())
         level = mean if self.center == "mean" else 0.0
         start = AutoRecWeights.draw(data.n_users, self.hidden, mean - level, generator(rng, "autorec", "start"))
@@ -75,7 +77,7 @@ class AutoRec(Recommender):
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> AutoRecModel:
         """Start from the fitted weights, for `update_epochs` over the log that has grown; Adam starts anew."""
-        check_data(data)
+        self.check_log(data)
 
         def settings(other: AutoRecModel) -> list[str]:
             return [f"{len(other.weights.mu)} hidden units", f"center={other.center!r}"]

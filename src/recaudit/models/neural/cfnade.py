@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from recaudit.arrays import IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
 from recaudit.models.base import FittedModel, Recommender
-from recaudit.models.checks import check_data, check_device, check_fit, check_own_model
+from recaudit.models.checks import check_device, check_fit, check_own_model
 from recaudit.models.neural.cfnade_columns import ColumnLearner, ColumnWeights
 from recaudit.models.neural.rating_rows import MOST_LEVELS, RatingLevels, RatingTable, RowKind, RowSplit
 from recaudit.models.rows import Singles
@@ -37,6 +37,8 @@ class CFNADE(Recommender):
     softmax for each column predicts. The defaults are those of paper 003 on its topics data. Equal bits on the CPU of
     one machine; on a GPU rounding varies, and training amplifies it.
     """
+
+    learns_from_clicks: ClassVar[bool] = False
 
     rows: RowKind = "item"
     """What a row is: "item", as paper 003 trains it, or "user"."""
@@ -63,7 +65,7 @@ class CFNADE(Recommender):
 
     def fit(self, data: Interactions, rng: int = 0) -> CFNADEModel:
         """Fit by Adam from a random start."""
-        check_data(data)
+        self.check_log(data)
         levels = RatingLevels.of(data.scale, self.levels)
         columns = data.n_items if self.rows == "user" else data.n_users
         network = RatingNetwork(len(levels.values), columns, self.hidden)
@@ -72,7 +74,7 @@ class CFNADE(Recommender):
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> CFNADEModel:
         """Start from the fitted network, for `update_epochs` over the log that has grown; Adam starts anew."""
-        check_data(data)
+        self.check_log(data)
         levels = RatingLevels.of(data.scale, self.levels)
 
         def settings(other: CFNADEModel) -> list[str]:

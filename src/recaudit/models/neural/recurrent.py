@@ -21,7 +21,7 @@ from recaudit.engines.progress import track
 from recaudit.errors import InputError
 from recaudit.folders.arrays import encoded, read
 from recaudit.models.base import FittedModel, Recommender
-from recaudit.models.checks import check_actions, check_data, check_device, check_fit
+from recaudit.models.checks import check_actions, check_device, check_fit
 from recaudit.models.neural.recurrent_network import Histories, HistoryNetwork, Level, Reading, State
 from recaudit.models.response import DifferentiableResponse, EditedItems, Response
 from recaudit.seeding import generator
@@ -38,6 +38,8 @@ class RecurrentRecommender(Recommender):
     are trained to predict each next rating from what came before it (Wu et al. 2017). The log must have times. Equal
     bits on the CPU of one machine; on a GPU rounding varies. Training holds two vectors for each rating.
     """
+
+    learns_from_clicks: ClassVar[bool] = False
 
     hidden: int = Field(default=100, ge=1)
     """Hidden units of each LSTM: the length of the user and item vectors."""
@@ -60,7 +62,7 @@ class RecurrentRecommender(Recommender):
 
     def fit(self, data: Interactions, rng: int = 0) -> RecurrentModel:
         """Fit by Adam, the two LSTMs in turns."""
-        check_data(data)
+        self.check_log(data)
         check_device(self.device)
         level = Level.of(data)
         users, items = level.histories(data)

@@ -77,18 +77,9 @@ class Decision(Displayed):
     def __repr__(self) -> str:
         counts = Counter(answer.outcome for answer in self.answers)
         told = ", ".join(f"{counts[outcome]:,} {outcome}" for outcome in OUTCOMES if counts[outcome])
-        broken = [f"\n  {answer.outcome}: {_told(answer)}" for answer in self.answers if answer.outcome != "passed"]
+        broken = [f"\n  {answer!r}" for answer in self.answers if answer.outcome != "passed"]
         asked = f"{len(self.answers):,} question{'s' * (len(self.answers) != 1)}"
         return f"<{self.run.path}: {self.outcome}; of {asked} {told}>{''.join(broken)}"
-
-
-def _told(answer: Answer) -> str:
-    asked = answer.question
-    group = f", {asked.by} {asked.group}".rstrip() if asked.by else ""
-    number = "" if asked.value is None else f" ({asked.value:.4g})"
-    beside = "" if asked.before is None else f", baseline {asked.before:.4g}"
-    why = f": {answer.reason}" if answer.reason else ""
-    return f"{asked.model}, {asked.rule.metric}{group}, {asked.rule.words}{number}{beside}{why}"
 
 
 @checked

@@ -93,6 +93,14 @@ class Answer:
     detectable: float | None = None
     """The smallest change that would have been caught 8 times of 10, or more often, in the metric's units."""
 
+    def __repr__(self) -> str:
+        asked = self.question
+        group = f", {asked.by} {asked.group}".rstrip() if asked.by else ""
+        number = "" if asked.value is None else f" ({asked.value:.4g})"
+        beside = "" if asked.before is None else f", baseline {asked.before:.4g}"
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.outcome}: {asked.model}, {asked.rule.metric}{group}, {asked.rule.words}{number}{beside}{why}"
+
 
 def judged(questions: Sequence[GateQuestion], gate: Gate) -> tuple[Answer, ...]:
     """The outcome of each question.

@@ -13,7 +13,7 @@ from recaudit.errors import InputError, did_you_mean
 from recaudit.metrics.intervals import FEWEST_USERS
 from recaudit.registry import AUDITS
 from recaudit.runs.toml_files import parse_toml, read_toml
-from recaudit.specification import Called, Count, Number, mistake
+from recaudit.specification import Count, Number, Specification, mistake
 
 BOUNDS = ("at_least", "at_most")
 """What a number of the run itself is held to."""
@@ -45,7 +45,7 @@ Level = Annotated[float | Literal["gate"] | None, PlainValidator(_level)]
 
 
 @final
-class Rule(Called):
+class Rule(Specification):
     """What one number must hold to: exactly one of the bounds and margins is set.
 
     A bound is held against the number as the run has it. A margin is held against the baseline's number: the rule is
@@ -173,7 +173,7 @@ def _some(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
 
 
 @final
-class Gate(Called):
+class Gate(Specification):
     """What a run must hold to before its models are released."""
 
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
