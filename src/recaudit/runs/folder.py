@@ -49,9 +49,6 @@ class Run:
         """Where the folder is."""
         return self.folder.path
 
-    def __repr__(self) -> str:
-        return f"<{self.path}: {self.manifest.status}; {', '.join(self.models)}; {', '.join(self.manifest.audits)}>"
-
     @cached_property
     def manifest(self) -> AuditRecord:
         """What the folder says about the run."""
