@@ -127,8 +127,8 @@ class Survey:
         half = len(vertices) // 2
         base, rise = vertices[:half], vertices[half] - vertices[0]
         tangent = base @ centre.gradient, rise @ centre.gradient, centre.value - rounding
-        ends, found = (at_vertices[:half], at_vertices[half:]), (self.bounds[place], self.home, self.most)
-        self.typical[place] = _survey(base, rise, *tangent, *ends, own_level, own_columns, *found, place)
+        given = at_vertices[:half], at_vertices[half:], own_level, own_columns
+        self.typical[place] = _survey(base, rise, *tangent, *given, self.bounds[place], self.home, self.most, place)
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
