@@ -71,6 +71,8 @@ class Accuracy(ListAudit):
         assert test is not None
         check_length(self.k, "k")
         _check_held_out(model.data, test)
+        if not gives_lists(model):
+            _check_unseen(model.data, test)
         users = np.flatnonzero(test.user_counts)
         asked = asked_users(model, users)
         if not len(asked):
@@ -262,8 +264,14 @@ def _check_held_out(data: Interactions, test: Interactions) -> None:
     if len(test) == 0:
         raise InputError("test", received="a log without ratings", expected="held-out ratings")
     check_same_ids(data, test)
+
+
+def _check_unseen(data: Interactions, test: Interactions) -> None:
+    """That not everything held out is in the model's own log: a list by score has nothing that its user has rated."""
     users = np.flatnonzero(test.user_counts).tolist()
-    if all(np.isin(test.history(user)[0], data.history(user)[0]).all() for user in users):  # ends with the first
+    if all(
+        np.isin(test.history(user)[0], data.history(user)[0]).all() for user in users
+    ):  # as a rule the first says no
         raise InputError(
             "test",
             received=f"{len(test):,} ratings that are all in the model's own log",
