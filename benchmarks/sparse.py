@@ -45,11 +45,11 @@ def sparse_log(users: int = USERS, items: int = ITEMS, ratings: int = RATINGS, r
 
 
 def future(console: Console, data: Interactions, k: int, count: int) -> None:
-    """Every target of some users after their next k ratings."""
+    """Every target of some users after their next k ratings, on all cores."""
     model = ra.models.ALS().fit(data)
     ra.reachability(model, actions=ra.interventions.Future(2), users=1, rng=1)  # compiles
     start = time.perf_counter()
-    found = ra.reachability(model, actions=ra.interventions.Future(k), users=count)
+    found = ra.reachability(model, actions=ra.interventions.Future(k), users=count, engine=ra.engines.Threads())
     seconds = time.perf_counter() - start
     counts = found.counts()
     answered = sum(counts.values()) - counts["not_applicable"]
