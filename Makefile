@@ -29,7 +29,7 @@ test-ray: .venv/ray.stamp
 
 # Models of LensKit, which needs pandas 2: in an environment of its own. `make test` skips these tests.
 lenskit: .venv-lenskit/test.stamp
-	.venv-lenskit/bin/python -m pytest tests/models/adapters/test_lenskit.py tests/documentation/test_pages.py -k "lenskit or your-own-model"
+	.venv-lenskit/bin/python -m pytest tests/models/adapters/test_lenskit.py tests/documentation/test_code_on_pages.py -k "lenskit or your-own-model"
 
 # Which lines no test runs.
 coverage: .venv/test.stamp

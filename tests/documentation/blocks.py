@@ -20,10 +20,10 @@ from recaudit.runs.gate import parse_gate
 from recaudit.runs.toml_files import parse_toml
 from recaudit.studies.own.config import OwnStudyConfiguration
 
-LANGUAGES = {"python", "toml", "sh", "text"}
+LANGUAGES = {"python", "toml", "sh", "jinja", "text"}
 _FENCE = re.compile(r"^( *)```+(\w*)[^\n]*\n(.*?)^\1```+$", flags=re.DOTALL | re.MULTILINE)
 _REMARK = re.compile(r"<!-- (not run|needs): (.+?) -->\s*\Z")
-_FILE = re.compile(r"`([\w-]+\.\w+)`:\s*\Z")
+_FILE = re.compile(r"`([\w.-]+\.\w+)`:\s*\Z")
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ def test_runs_side_by_side_and_a_gate(tmp_path: Path) -> None:
         return ra.runs.execute(made, tmp_path / name)
 
     before, after = run("before", kind="top-pop"), run("after", kind="random")
-    assert repr(after) == f"<{tmp_path / 'after'}: complete; a; exposure>"
+    assert repr(after) == f"<{tmp_path / 'after'}: complete; exposure of a>"
     found = shown(ra.compare(before, after, samples=50))
     assert "after is better in" in found.text
     assert "✓ better" in found.text
