@@ -30,6 +30,7 @@ from recaudit.solvers.softmax.logsumexp import Ragged
 from recaudit.solvers.softmax.maximize import maximize_softmax_there
 from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
 from recaudit.solvers.trajectories import AscentSettings, DrawSettings, RollOutProblem, TrajectorySolution
+from recaudit.solvers.trajectories.problem import without
 from recaudit.status import Status
 from recaudit.ties import TIE
 
@@ -361,10 +362,10 @@ def _ranks_after_rollouts(
         state = start
         for item in items.tolist():
             state = state.then(item)
-        slope, intercept = (aligned(array) for array in state.affine())
-        left = np.setdiff1d(np.flatnonzero(candidates), items)
-        scores = partial(torch.addmm, intercept[left], mat2=slope[left].T.contiguous())
-        rows = member.ravel() == place
+        level, columns, matrix, constant = state.basis()
+        left = np.flatnonzero(without(candidates, tuple(items.tolist())))
+        scores = partial(torch.addmm, aligned(level[left]), mat2=aligned(np.take(columns, left, axis=1)))
+        rows = np.flatnonzero(member.ravel() == place)
         own = torch.from_numpy(np.searchsorted(left, targets[rows]))
-        after[rows] = ranks_at(scores, solution.actions[rows], own)
+        after[rows] = ranks_at(scores, solution.actions[rows] @ matrix.T + constant, own)
     return after
