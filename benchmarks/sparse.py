@@ -49,7 +49,7 @@ def future(console: Console, data: Interactions, k: int, count: int) -> None:
     model = ra.models.ALS().fit(data)
     ra.reachability(model, actions=ra.interventions.Future(2), users=1, rng=1)  # compiles
     start = time.perf_counter()
-    found = ra.reachability(model, actions=ra.interventions.Future(k), users=count, engine=ra.engines.Threads())
+    found = ra.reachability(model, actions=ra.interventions.Future(k), users=count)
     seconds = time.perf_counter() - start
     counts = found.counts()
     answered = sum(counts.values()) - counts["not_applicable"]
