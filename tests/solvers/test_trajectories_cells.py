@@ -10,7 +10,7 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.models.rollouts import RollOut
 from recaudit.solvers.trajectories import cells as cells_module
 from recaudit.solvers.trajectories.cells import CellObjective
-from recaudit.solvers.trajectories.climbing import climb, log_sum_exp, second_derivatives
+from recaudit.solvers.trajectories.climbing import Tangent, climb, log_sum_exp, second_derivatives
 from recaudit.solvers.trajectories.polytope import SINGLE_POINT, Polytope, RatingCell, enumerate_cells, with_interval
 from recaudit.solvers.trajectories.problem import BestRollOuts, RollOutProblem
 from recaudit.solvers.trajectories.screening import Survey
@@ -62,15 +62,15 @@ def surveyed(asked: RollOutProblem, cell: RatingCell, rows: IntArray, few: int =
 def test_groups_are_nowhere_above_the_items(seed: int) -> None:
     asked = problem(seed)
     cell, _ = surveyed(asked, whole_box(asked), np.arange(4))
-    level, columns, groups = cell.level, cell.columns, cell.groups
-    assert groups is not None
-    assert 20 < len(groups.level) <= 512
+    assert cell.stand_in is not None
+    (level, columns), groups = cell.scores(), cell.stand_in.groups
+    assert 20 < len(groups.level) < len(level)
     draw = np.random.default_rng(seed)
     points = draw.dirichlet(np.full(len(cell.vertices), 0.3), 200) @ cell.vertices
     exact = logsumexp(level + points @ columns, axis=1)
     stand_in = logsumexp(groups.level + points @ groups.columns, axis=1)
     assert (stand_in <= exact + 1e-12).all()
-    assert np.median(exact - stand_in) < 0.1
+    assert np.median(exact - stand_in) < 0.05
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -78,10 +78,10 @@ def test_what_is_ruled_out_is_not_there(seed: int) -> None:
     asked = problem(seed)
     rows, best = np.arange(3, len(asked.targets)), BestRollOuts(asked)
     cell, _ = surveyed(asked, whole_box(asked), rows)
-    exact, groups = cell.solve(rows, best, 1e-8), cell.groups
-    assert groups is not None
-    targets = asked.targets[rows]
-    own = cell.level[targets], np.ascontiguousarray(cell.columns[:, targets].T)
+    exact, (level, columns) = cell.solve(rows, best, 1e-8), cell.scores()
+    assert cell.stand_in is not None
+    groups, targets = cell.stand_in.groups, asked.targets[rows]
+    own = level[targets], np.ascontiguousarray(columns[:, targets].T)
     for slack in (-1.0, 0.0, 0.3):
         needed = best.lower[rows] + slack
         bounds, promised, points = climb(*groups, cell.vertices, *own, needed, np.empty((0, 3)), 1e-3, 8)
@@ -102,26 +102,60 @@ def test_a_survey_is_the_tangent_at_the_centre_and_the_best_vertex(seed: int, fe
     """What is reached is judged by the stand-in, or where targets are few by the second derivatives."""
     asked = problem(seed, items=1300)
     cell, survey = surveyed(asked, whole_box(asked), np.arange(len(asked.targets)), few)
-    bounds, level, columns = survey.bounds[0], cell.level, cell.columns
+    bounds, (level, columns) = survey.bounds[0], cell.scores()
     own = level[asked.targets] + cell.vertices @ columns[:, asked.targets]  # (vertices, rows)
     likely = np.exp(level - logsumexp(level))
     tangent = logsumexp(level) + cell.vertices @ (columns @ likely)
     exact = (own - tangent[:, None]).max(axis=0)
     left = np.isfinite(bounds)
     assert (bounds >= exact).all()
-    np.testing.assert_allclose(bounds[left], exact[left], rtol=1e-6)
+    np.testing.assert_allclose(bounds[left], exact[left], atol=2e-4)
     assert np.isneginf(bounds[np.isin(asked.targets, cell.cell.state.items)]).all()
     around = np.cov(columns, aweights=likely, bias=True)
-    judged = tangent + np.einsum("vk,kl,vl->v", cell.vertices, around, cell.vertices) / 2
-    assert (cell.groups is None) == (few > 0)
-    if cell.groups is not None:
-        judged = logsumexp(cell.groups.level + cell.vertices @ cell.groups.columns, axis=1)
-    away = (own - judged[:, None]).max(axis=0)[left] - survey.most[left]
-    gaps = logsumexp(level + cell.vertices @ columns, axis=1) - judged
-    np.testing.assert_allclose(away, away[0] if cell.groups else 0.0, atol=1e-9)
-    assert few or gaps.min() - 1e-9 <= away[0] <= gaps.max() + 1e-9
+    assert (cell.stand_in is None) == (few > 0)
+    if cell.stand_in is None:
+        judged = tangent + np.einsum("vk,kl,vl->v", cell.vertices, around, cell.vertices) / 2
+    else:
+        groups, lacks = cell.stand_in
+        share = np.exp(groups.level - logsumexp(groups.level))
+        np.testing.assert_allclose(lacks, around - np.cov(groups.columns, aweights=share, bias=True), atol=1e-9)
+        judged = logsumexp(groups.level + cell.vertices @ groups.columns, axis=1)
+        judged += np.einsum("vk,kl,vl->v", cell.vertices, lacks, cell.vertices) / 2
+        assert np.abs(judged - logsumexp(level + cell.vertices @ columns, axis=1)).max() < 0.05
+    np.testing.assert_allclose((own - judged[:, None]).max(axis=0)[left], survey.most[left], atol=1e-4)
     assert survey.typical[0] == pytest.approx(survey.most[left].mean())
     assert (survey.home == 0).all()
+
+
+@pytest.mark.parametrize("K", range(1, 9))
+def test_a_survey_in_single_precision_is_a_bound(K: int) -> None:
+    """Of any number of ratings, with numbers so large that single precision is off by more than a tolerance."""
+    draw = np.random.default_rng(K)
+    base, rise = draw.normal(size=(9, K)), draw.normal(size=K)
+    vertices = np.concatenate([base, base + rise])
+    level, columns = 100 * draw.normal(size=700), 30 * draw.normal(size=(K, 700))
+    level[5] = -np.inf
+    centre, survey = Tangent(3.0, 50 * draw.normal(size=K), np.eye(K)), Survey(1, 700)
+    survey.add(0, vertices, centre, np.zeros(len(vertices)), 0.0, level, columns)
+    exact = (level + vertices @ columns - (centre.value + vertices @ centre.gradient)[:, None]).max(axis=0)
+    assert (survey.bounds[0] >= exact).all()
+    np.testing.assert_allclose(survey.bounds[0], exact, atol=0.05)
+    np.testing.assert_allclose(survey.most, (level + vertices @ columns).max(axis=0), atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_screened_cell_is_bounded_more_closely(seed: int) -> None:
+    """Bounds hold and come down; where a target does best is judged better than by the corners."""
+    asked = problem(seed, items=1300)
+    rows, best = np.arange(3, len(asked.targets)), BestRollOuts(asked)
+    cell, survey = surveyed(asked, whole_box(asked), rows)
+    looked, seemed = survey.bounds[0].copy(), survey.most.copy()
+    cell.screen(rows, 0, survey)
+    cell.solve(rows, best, 1e-8)
+    assert (survey.bounds[0] >= best.value[rows]).all()
+    assert (survey.bounds[0] <= looked).all()
+    assert (survey.bounds[0] - best.value[rows]).mean() < (looked - best.value[rows]).mean() / 5
+    assert np.abs(survey.most - best.value[rows]).mean() <= np.abs(seemed - best.value[rows]).mean()
 
 
 @pytest.mark.parametrize("few", [0, 10_000])
@@ -172,11 +206,12 @@ def test_a_climb_goes_far_from_where_it_starts() -> None:
     asked = problem(5, items=200)
     cell = CellObjective(whole_box(asked), asked, 40.0)
     targets = asked.targets[3:]
-    own = cell.level[targets], np.ascontiguousarray(cell.columns[:, targets].T)
+    level, columns = cell.scores()
+    own = level[targets], np.ascontiguousarray(columns[:, targets].T)
     needed, answers = np.full(len(targets), -np.inf), []
     for corner in (0, 3, 7):
         starts = np.repeat(cell.vertices[corner : corner + 1], len(targets), axis=0)
-        bounds, values, _ = climb(cell.level, cell.columns, cell.vertices, *own, needed, starts, 1e-7, 100)
+        bounds, values, _ = climb(level, columns, cell.vertices, *own, needed, starts, 1e-7, 100)
         assert (bounds - values <= 1e-7).all()
         answers.append(values)
     np.testing.assert_allclose(answers[0], answers[1], atol=2e-7)

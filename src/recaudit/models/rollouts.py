@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
@@ -29,9 +30,21 @@ class Basis(NamedTuple):
     """
 
     level: FloatArray  # (all items,)
-    columns: FloatArray  # (t, all items)
+    each: tuple[FloatArray, ...]  # (all items,) for each of the t ratings
     matrix: FloatArray  # (t, t)
     constant: FloatArray  # (t,)
+
+    @property
+    def columns(self) -> FloatArray:
+        """(t, all items)."""
+        return np.array(self.each).reshape(len(self.each), len(self.level))
+
+    def of(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
+        """(items,) and (t, items): level and columns of these items alone."""
+        own = np.empty((len(self.each), len(items)))
+        for column, place in zip(self.each, own, strict=True):
+            column.take(items, out=place, mode="clip")
+        return self.level[items], own
 
 
 class Beyond(NamedTuple):
@@ -62,7 +75,7 @@ class RollOut(ABC):
         """The scores of `affine`, as combinations of columns."""
         slope, intercept = self.affine()
         t = slope.shape[1]
-        return Basis(intercept, np.ascontiguousarray(slope.T), np.eye(t), np.zeros(t))
+        return Basis(intercept, tuple(np.ascontiguousarray(slope.T)), np.eye(t), np.zeros(t))
 
     def beyond(self, steps: int, ratings: FloatArray, low: float, high: float) -> Beyond | None:
         """What scores so many more ratings from `low` to `high` can lead to, whatever is rated; None: anything.
@@ -145,7 +158,7 @@ class SgdRollOut(RollOut):
         if not self.items:
             return super().basis()
         level = self.user.offset + self.own * self._product(-1)
-        return Basis(level, np.stack([self._product(item) for item in self.items]), self.weights, self.constants)
+        return Basis(level, tuple(self._product(item) for item in self.items), self.weights, self.constants)
 
     def beyond(self, steps: int, ratings: FloatArray, low: float, high: float) -> Beyond:
         """See `RollOut`. With c = 1 - step * regularization and v the vector so far, the vector is c^s v + d after s
@@ -163,7 +176,7 @@ class SgdRollOut(RollOut):
             radius = grows * radius + push
         shrunk = kept**steps
         level = offset + shrunk * (now.level - offset)
-        return Beyond(Basis(level, now.columns, shrunk * now.matrix, shrunk * now.constant), Q, radius)
+        return Beyond(Basis(level, now.each, shrunk * now.matrix, shrunk * now.constant), Q, radius)
 
     def _product(self, item: int) -> FloatArray:
         if item not in self.products:
@@ -186,6 +199,7 @@ class Ridge:
         self._factors: dict[int, tuple[FloatArray, bool]] = {}
         self._columns: dict[tuple[int, int], FloatArray] = {}
         self._vectors: dict[int, FloatArray] = {}
+        self._levels: dict[int, FloatArray] = {}
 
     def column(self, t: int, item: int) -> FloatArray:
         """(items,): `Q B^-1 q` of an item, with B the history's Gram matrix plus the penalty of t more ratings.
@@ -198,6 +212,12 @@ class Ridge:
             right = self._moment if item < 0 else Q[item]
             self._columns[t, item] = Q @ cho_solve(factor, right)
         return self._columns[t, item]
+
+    def level(self, t: int) -> FloatArray:
+        """(items,): the scores if the t new ratings had no weight."""
+        if t not in self._levels:
+            self._levels[t] = self.column(t, -1) + self._user.offset
+        return self._levels[t]
 
     def vectors(self, t: int) -> FloatArray:
         """(items, factors): the rows L^-1 q, whose products are `q B^-1 q` with the B = L L^T of t more ratings."""
@@ -248,7 +268,11 @@ class AlsRollOut(RollOut):
 
     def basis(self) -> Basis:
         """See `RollOut`."""
-        return self._basis(len(self.items)) if self.items else super().basis()
+        return self._own_basis if self.items else super().basis()
+
+    @cached_property
+    def _own_basis(self) -> Basis:
+        return self._basis(len(self.items))
 
     def beyond(self, steps: int, ratings: FloatArray, low: float, high: float) -> Beyond:
         """See `RollOut`. With B the Gram matrix of what was rated so far plus the penalty of all ratings, and w the
@@ -266,8 +290,8 @@ class AlsRollOut(RollOut):
 
     def _basis(self, t: int) -> Basis:
         """The scores with the penalty of t ratings, if those that are not given yet had no weight."""
-        rated = list(self.items)
-        level = self.ridge.column(t, -1) + self.user.offset
-        columns = np.array([self.ridge.column(t, item) for item in self.items]).reshape(len(rated), len(level))
-        inverse: FloatArray = np.linalg.inv(np.eye(len(rated)) + columns[:, rated].T).astype(np.float64)
-        return Basis(level, columns, inverse, -inverse @ level[rated])
+        rated, level = list(self.items), self.ridge.level(t)
+        each = tuple(self.ridge.column(t, item) for item in self.items)
+        likeness = np.array([column[rated] for column in each]).reshape(len(rated), len(rated))
+        inverse: FloatArray = np.linalg.inv(np.eye(len(rated)) + likeness.T).astype(np.float64)
+        return Basis(level, each, inverse, -inverse @ level[rated])

@@ -362,10 +362,10 @@ def _ranks_after_rollouts(
         state = start
         for item in items.tolist():
             state = state.then(item)
-        level, columns, matrix, constant = state.basis()
-        left = np.flatnonzero(without(candidates, tuple(items.tolist())))
-        scores = partial(torch.addmm, aligned(level[left]), mat2=aligned(np.take(columns, left, axis=1)))
+        basis, left = state.basis(), np.flatnonzero(without(candidates, tuple(items.tolist())))
+        level, columns = map(aligned, basis.of(left))
+        scores = partial(torch.addmm, level, mat2=columns)
         rows = np.flatnonzero(member.ravel() == place)
         own = torch.from_numpy(np.searchsorted(left, targets[rows]))
-        after[rows] = ranks_at(scores, solution.actions[rows] @ matrix.T + constant, own)
+        after[rows] = ranks_at(scores, solution.actions[rows] @ basis.matrix.T + basis.constant, own)
     return after

@@ -7,26 +7,28 @@ hold something, and where (see `screening`); these alone are solved (see `climbi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.models.rollouts import Basis
-from recaudit.solvers.trajectories.climbing import climb, log_sum_exp, scores_at, second_derivatives
+from recaudit.solvers.trajectories.climbing import climb, scores_at, tangent
 from recaudit.solvers.trajectories.polytope import RatingCell
 from recaudit.solvers.trajectories.problem import BestRollOuts, RollOutProblem, without
-from recaudit.solvers.trajectories.screening import Groups, Survey, Tangent, group_items, log_sums
+from recaudit.solvers.trajectories.screening import Groups, Survey, group_items, log_sums
 
 # Targets for which a stand-in is not worth its making.
 _FEW = 1000
-# Vertices at which it is compared with the items.
-_COMPARED = 4
 # Steps of a target with the stand-in, how close they come to its best, and steps with all items.
 _STEPS, _CLOSE, _ALL_STEPS = 8, 1e-3, 100
 _UNIT = float(np.finfo(np.float64).eps)
+
+
+class StandIn(NamedTuple):
+    """Groups of items, and (K, K) about what their second derivatives lack of those of the items."""
+
+    groups: Groups
+    lacks: FloatArray
 
 
 @final
@@ -35,73 +37,88 @@ class CellObjective:
 
     def __init__(self, cell: RatingCell, problem: RollOutProblem, beta: float) -> None:
         self.cell, self.problem = cell, problem
-        self.groups: Groups | None = None
-        basis, ratings = cell.state.basis(), cell.ratings.vertices
+        self._beta, basis, ratings = beta, cell.state.basis(), cell.ratings.vertices
+        self._matrix, self._constant = basis.matrix, basis.constant
         weights = beta * (ratings @ basis.matrix.T + basis.constant)
-        centre = weights.mean(axis=0)
-        self._beta, self._centre, self._matrix, self._constant = beta, centre, basis.matrix, basis.constant
-        self.vertices = weights - centre
-        apart, widest = self._hold(basis)
-        reach = beta * (np.abs(ratings) @ np.abs(basis.matrix.T) + np.abs(basis.constant)).max(axis=0)
-        # Sums of K + 1 products, thrice: of the weights, of the scores, of the tangents; and of all the items.
-        self.rounding = _UNIT * ((6 * len(reach) + 32) * (apart + reach @ widest) + len(self.level) + 64)
-
-    def _hold(self, basis: Basis) -> tuple[float, FloatArray]:
-        allowed = without(self.problem.candidates, self.cell.state.items)
-        self.columns = basis.columns
-        self.level, apart, widest = scores_at(basis.level, basis.columns, self._beta, self._centre, allowed)
-        return apart, widest
-
-    @contextmanager
-    def at_hand(self) -> Iterator[CellObjective]:
-        """The objective, whose long arrays are computed again where they were let go, and are let go at the end: a user
-        has thousands of cells."""
-        if not len(self.level):
-            self._hold(self.cell.state.basis())
-        yield self
-        self.columns, self.level = self.columns[:, :0].copy(), self.level[:0].copy()
+        self._centre = weights.mean(axis=0)
+        self.vertices = weights - self._centre
+        self._allowed = without(problem.candidates, cell.state.items)
+        # What all scores share moves no probability: one item's level goes from all before it can round.
+        self._shared = float(basis.level[self._allowed.argmax()])
+        self._rounding, self.stand_in = np.inf, None  # type: float, StandIn | None
 
     def survey(self, rows: IntArray, place: int, survey: Survey) -> None:
         """What the cell, in its `place`, may hold for the targets of these rows goes into the survey."""
-        K, vertices, targets = len(self.columns), self.vertices, self.problem.targets[rows]
-        weights, gradient, hessian = np.empty(len(self.level)), np.empty(K), np.empty((K, K))
-        value = log_sum_exp(self.level, self.columns, np.zeros(K), weights, gradient)
-        second_derivatives(self.columns, weights, gradient, hessian)
-        centre = Tangent(value, gradient, hessian)
+        level, columns = self.scores()
+        vertices, targets = self.vertices, self.problem.targets[rows]
+        self._rounding = self._rounding_of(level, columns)
+        centre, weights = tangent(level, columns)
         if len(rows) < _FEW:
-            at_vertices = value + vertices @ gradient + ((vertices @ hessian) * vertices).sum(axis=1) / 2
+            at_vertices = centre.value + vertices @ centre.gradient + _quadratic(centre.hessian, vertices)
         else:
-            self.groups = group_items(weights, self.columns, centre, vertices)
-            some = vertices[:: max(1, len(vertices) // _COMPARED)]
-            below = log_sums(self.level, self.columns, some) - log_sums(*self.groups, some)
-            at_vertices = log_sums(*self.groups, vertices) + below.max()
-        own = self.level[targets], np.take(self.columns, targets, axis=1)
-        survey.add(place, vertices, centre, at_vertices, self.rounding, *own)
+            groups = group_items(weights, columns, centre, vertices)
+            # They agree with the items in value and slope at the centre.
+            self.stand_in = StandIn(groups, centre.hessian - tangent(*groups)[0].hessian)
+            at_vertices = log_sums(*groups, vertices) + _quadratic(self.stand_in.lacks, vertices)
+        own = level[targets], np.take(columns, targets, axis=1)
+        survey.add(place, vertices, centre, at_vertices, self._rounding, *own)
+
+    def screen(self, rows: IntArray, place: int, survey: Survey) -> None:
+        """What the stand-in says of targets that may do better here than it seemed anywhere goes into the survey."""
+        left = survey.may_be_best(place)
+        if self.stand_in is not None and len(left):
+            bounds, points = self._climb_groups(self.stand_in, *self._of(rows[left]), survey.most[left], _CLOSE)
+            survey.narrow(place, left, bounds + self._rounding, _quadratic(self.stand_in.lacks, points))
 
     def solve(self, rows: IntArray, best: BestRollOuts, tol: float) -> FloatArray:
         """(rows,): these targets do not exceed this in the cell, within `tol` of the best value of each anywhere. Where
         there are many, those for which the cell holds nothing are ruled out by what stands in for the items, which
         tells the others where to begin. What is reached is offered to `best`."""
-        K, targets = len(self.columns), self.problem.targets[rows]
-        level, slopes = self.level[targets], np.ascontiguousarray(self.columns[:, targets].T)
-        needed = best.lower[rows] + tol - self.rounding
-        bounds, starts = np.full(len(rows), np.inf), np.empty((0, K))
-        if self.groups is not None:
-            bounds, _, starts = climb(
-                *self.groups, self.vertices, level, slopes, needed, starts, max(_CLOSE, tol), _STEPS
-            )
+        own_level, slopes = self._of(rows)
+        needed = best.lower[rows] + tol - self._rounding
+        bounds, starts = np.full(len(rows), np.inf), np.empty((0, slopes.shape[1]))
+        if self.stand_in is not None:
+            bounds, starts = self._climb_groups(self.stand_in, own_level, slopes, needed, max(_CLOSE, tol))
         left = np.flatnonzero(bounds > needed)
         if len(left):
-            own = level[left], slopes[left], needed[left], starts[left] if len(starts) else starts
-            aim = max(tol / 2 - 3 * self.rounding, self.rounding)
-            exact, value, points = climb(self.level, self.columns, self.vertices, *own, aim, _ALL_STEPS)
+            own = own_level[left], slopes[left], needed[left], starts[left] if len(starts) else starts
+            aim = max(tol / 2 - 3 * self._rounding, self._rounding)
+            exact, value, points = climb(*self.scores(), self.vertices, *own, aim, _ALL_STEPS)
             bounds[left] = np.minimum(bounds[left], exact)
             self._offer(best, rows[left], value, points)
-        return np.asarray(bounds + self.rounding)
+        return np.asarray(bounds + self._rounding)
+
+    def scores(self) -> tuple[FloatArray, FloatArray]:
+        """(items,) and (K, items): level and columns of all items, made anew each time: a user has thousands of cells.
+        -inf where an item may not be recommended."""
+        basis = self.cell.state.basis()
+        columns = basis.columns
+        return scores_at(self._beta * (basis.level - self._shared), columns, self._centre, self._allowed), columns
+
+    def _of(self, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+        """(rows,) and (rows, K): level and slopes of the targets of these rows, which may be recommended."""
+        level, columns = self.cell.state.basis().of(self.problem.targets[rows])
+        return self._beta * (level - self._shared) + self._centre @ columns, columns.T.copy()
+
+    def _rounding_of(self, level: FloatArray, columns: FloatArray) -> float:
+        """How far rounding moves a log-probability at most: sums of K + 1 products, thrice, of the weights, of the
+        scores, of the tangents; and of all the items."""
+        widest, ratings = np.abs(columns).max(axis=1), np.abs(self.cell.ratings.vertices)
+        reach = self._beta * (ratings @ np.abs(self._matrix.T) + np.abs(self._constant)).max(axis=0) @ widest
+        apart = np.abs(level[self._allowed]).max() + np.abs(self._centre) @ widest
+        return float(_UNIT * ((6 * len(widest) + 32) * (apart + reach) + len(level) + 64))
+
+    def _climb_groups(
+        self, stand_in: StandIn, level: FloatArray, slopes: FloatArray, needed: FloatArray, close: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """(rows,) and (rows, K): `climb` with what stands in for the items."""
+        nowhere = np.empty((0, slopes.shape[1]))
+        bounds, _, points = climb(*stand_in.groups, self.vertices, level, slopes, needed, nowhere, close, _STEPS)
+        return bounds, points
 
     def _offer(self, best: BestRollOuts, rows: IntArray, value: FloatArray, points: FloatArray) -> None:
         """Take over what is better than before, `value` (rows,) at `points` (rows, K)."""
-        lower = np.minimum(value, 0.0) - self.rounding
+        lower = np.minimum(value, 0.0) - self._rounding
         better = lower > best.lower[rows]
         if better.any():
             reached, ratings = np.minimum(value, 0.0)[better], self.ratings(points[better])
@@ -111,3 +128,8 @@ class CellObjective:
         """(points, K): the ratings that lead there."""
         given = np.linalg.solve(self._matrix, (points + self._centre).T / self._beta - self._constant[:, None]).T
         return np.clip(given, self.problem.low, self.problem.high)
+
+
+def _quadratic(matrix: FloatArray, points: FloatArray) -> FloatArray:
+    """(points,): y^T M y / 2."""
+    return np.asarray(((points @ matrix) * points).sum(axis=1) / 2)

@@ -14,6 +14,8 @@ end of the interval moves them all by the same amount.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -83,29 +85,31 @@ def second_derivatives(columns: FloatArray, weights: FloatArray, gradient: Float
             hessian[m, k] = hessian[k, m]
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "nsz", "nnan"}, error_model="numpy")
-def scores_at(
-    level: FloatArray, columns: FloatArray, beta: float, centre: FloatArray, allowed: BoolArray
-) -> tuple[FloatArray, float, FloatArray]:
-    """(items,): `beta * level + centre @ columns`, less beta times one item's level: what all scores share moves no
-    probability, and goes before it can round. -inf where not `allowed` (items,). And what rounding depends on: how far
-    levels are from that item's, and (K,) the largest number of each column."""
-    one = 0
-    while one < len(level) - 1 and not allowed[one]:
-        one += 1
-    own = beta * (level - level[one])
-    scores, apart, widest = np.empty(len(level)), 0.0, np.zeros(len(columns))
-    _scores(own, columns, centre, scores)
-    for j in range(len(level)):
-        apart = max(apart, abs(own[j]))
+class Tangent(NamedTuple):
+    """A log-sum-exp at 0."""
+
+    value: float
+    gradient: FloatArray  # (K,)
+    hessian: FloatArray  # (K, K)
+
+
+def tangent(level: FloatArray, columns: FloatArray) -> tuple[Tangent, FloatArray]:
+    """The log-sum-exp at 0, and (items,) the exponentials in it, of the largest."""
+    K = len(columns)
+    weights, gradient, hessian = np.empty(len(level)), np.empty(K), np.empty((K, K))
+    value = log_sum_exp(level, columns, np.zeros(K), weights, gradient)
+    second_derivatives(columns, weights, gradient, hessian)
+    return Tangent(value, gradient, hessian), weights
+
+
+@njit(nogil=True, cache=True)
+def scores_at(level: FloatArray, columns: FloatArray, point: FloatArray, allowed: BoolArray) -> FloatArray:
+    """(items,): `level + point @ columns`; -inf where not `allowed` (items,)."""
+    scores = np.empty(len(level))
+    _scores(level, columns, point, scores)
     for j in range(len(level)):
         scores[j] = scores[j] if allowed[j] else -np.inf
-    for k in range(len(columns)):
-        column, largest = columns[k], 0.0
-        for j in range(len(column)):
-            largest = max(largest, abs(column[j]))
-        widest[k] = largest
-    return scores, apart, widest
+    return scores
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz", "nnan"}, error_model="numpy")

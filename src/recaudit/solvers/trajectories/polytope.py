@@ -85,7 +85,8 @@ def top_regions(cell: RatingCell, among: BoolArray) -> tuple[list[tuple[int, Pol
 
     And whether all of them could be followed.
     """
-    level, columns, matrix, constant = cell.state.basis()
+    basis = cell.state.basis()
+    level, columns, matrix, constant = basis.level, basis.columns, basis.matrix, basis.constant
     items = np.flatnonzero(without(among, cell.state.items))
     worst, best = score_range(level, columns, cell.ratings.vertices @ matrix.T + constant)
     # An item whose best score in the cell is below another's worst is nowhere on top.

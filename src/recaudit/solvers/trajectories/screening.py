@@ -17,19 +17,21 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from recaudit.arithmetic import aligned
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.softmax.moments import exponential
+from recaudit.solvers.trajectories.climbing import Tangent
 
 # Groups at most; more are closer to the items, and take longer.
 _GROUPS = 512
 # A group is not narrower than this, in units of the score, and reaches to this many standard deviations.
-_NARROWEST, _REACH = 0.2, 2.0
+_NARROWEST, _REACH = 0.2, 2.5
 _WIDER = 1.15
+# An item is a group of its own that has this share of all where they are moved by so many standard deviations.
+_SHARE, _FAR = 1 / 1024, 1.5
 # Targets that are looked at together: they stay in the fastest cache.
-_ROWS = 512
+_ROWS = 256
 _LOWEST = -600.0
-# Added to a bound, of its size, so that it is none the less one in single precision.
+# What a number in single precision may be off, as a part of it.
 _SINGLE = 2.0**-23
 
 
@@ -38,14 +40,6 @@ class Groups(NamedTuple):
 
     level: FloatArray  # (groups,)
     columns: FloatArray  # (K, groups)
-
-
-class Tangent(NamedTuple):
-    """The log-sum-exp of the candidates at the centre of a cell, 0."""
-
-    value: float
-    gradient: FloatArray  # (K,)
-    hessian: FloatArray  # (K, K)
 
 
 def group_items(weights: FloatArray, columns: FloatArray, centre: Tangent, vertices: FloatArray) -> Groups:
@@ -64,31 +58,42 @@ def group_items(weights: FloatArray, columns: FloatArray, centre: Tangent, verti
         if counts.prod() <= _GROUPS:
             break
         width *= _WIDER
-    places = (aligned(onto / width) @ aligned(columns)).numpy()
-    first = onto @ centre.gradient / width - counts / 2
-    total, sums = _gather(weights, columns, places, first, counts.astype(np.int64))
-    used = total > 0
-    level = np.log(total[used]) + centre.value - np.log(total.sum())
-    return Groups(level, np.ascontiguousarray(sums[:, used] / total[used]))
+    total, sums = _gather(weights, columns, onto / width, centre.gradient, counts.astype(np.int64), _FAR * width)
+    level = np.log(total) + centre.value - np.log(total.sum())
+    return Groups(level, sums / total)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz", "nnan"}, error_model="numpy")
 def _gather(
-    weights: FloatArray, columns: FloatArray, places: FloatArray, first: FloatArray, counts: IntArray
+    weights: FloatArray, columns: FloatArray, onto: FloatArray, middle: FloatArray, counts: IntArray, far: float
 ) -> tuple[FloatArray, FloatArray]:
-    """(groups,) and (K, groups): the weights of the items of each group, and what they and the columns sum to. Along
-    axis k an item is at `places` (K, items), in units of a group, and `counts` (K,) groups begin at `first` (K,)."""
+    """(groups,) and (K, groups): the weights of the items of each group, and what they and the columns sum to. An item
+    is at `onto @ (column - middle)`, in units of a group, with `counts` (K,) groups around 0 on the axes. It is alone
+    that has its share of all where everything is so `far` from the middle as it can get."""
     K, items = columns.shape
+    member, along, moved, place = np.zeros(items, np.int64), np.empty(items, np.int64), np.zeros(items), np.empty(items)
     groups = 1
-    for n in counts:
-        groups *= n
-    member, along = np.zeros(items, np.int64), np.empty(items, np.int64)
     for k in range(K):
-        place, begins, last = places[k], first[k], counts[k] - 1
+        place[:] = -(onto[k] * middle).sum()
+        for m in range(K):
+            column, by = columns[m], onto[k, m]
+            for j in range(items):
+                place[j] += by * column[j]
+        begins, last = -counts[k] / 2, counts[k] - 1
         for j in range(items):
+            moved[j] += place[j] ** 2
             along[j] = min(max(int(np.floor(place[j] - begins)), 0), last)
         for j in range(items):
             member[j] = member[j] * counts[k] + along[j]
+        groups *= counts[k]
+    all_moved = 0.0
+    for j in range(items):
+        moved[j] = weights[j] * exponential(min(far * np.sqrt(moved[j]), -_LOWEST))
+        all_moved += moved[j]
+    for j in range(items):
+        if moved[j] > _SHARE * all_moved:
+            member[j] = groups
+            groups += 1
     total, sums = np.zeros(groups), np.zeros((K, groups))
     for j in range(items):
         total[member[j]] += weights[j]
@@ -96,7 +101,8 @@ def _gather(
         column, own = columns[k], sums[k]
         for j in range(items):
             own[member[j]] += weights[j] * column[j]
-    return total, sums
+    used = total > 0
+    return total[used], sums[:, used]
 
 
 @final
@@ -124,14 +130,29 @@ class Survey:
     ) -> None:
         """The cell in this `place`, with its `vertices` (vertices, K) and about what the log-sum-exp is `at_vertices`
         (vertices,); of the targets `own_level` (targets,) and `own_columns` (K, targets)."""
-        half = len(vertices) // 2
+        half, K = len(vertices) // 2, vertices.shape[1]
         base, rise = vertices[:half], vertices[half] - vertices[0]
+        # Sums of K products, and what comes of them, in single precision: all together less than six times the farthest
+        # that a score or the tangent is moved.
+        widest = np.maximum(np.abs(own_columns).max(axis=1, initial=0.0), np.abs(centre.gradient))
+        rounding += float(6 * (K + 8) * _SINGLE * (np.abs(vertices).max(axis=0) @ widest))
         tangent = base @ centre.gradient, rise @ centre.gradient, centre.value - rounding
         given = at_vertices[:half], at_vertices[half:], own_level, own_columns
         self.typical[place] = _survey(base, rise, *tangent, *given, self.bounds[place], self.home, self.most, place)
 
+    def may_be_best(self, place: int) -> IntArray:
+        """The targets that may do better in the cell than it seemed in any other so far."""
+        return np.flatnonzero(self.bounds[place] > self.most)
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+    def narrow(self, place: int, rows: IntArray, bounds: FloatArray, excess: FloatArray) -> None:
+        """In the cell these targets do not exceed `bounds` (rows,), likely to be too high by the `excess` (rows,)."""
+        self.bounds[place, rows] = np.minimum(bounds + _SINGLE * np.abs(bounds), self.bounds[place, rows])
+        likely = bounds - excess
+        better = likely > self.most[rows]
+        self.home[rows[better]], self.most[rows[better]] = place, likely[better]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz", "nnan"}, error_model="numpy")
 def _survey(
     base: FloatArray,
     rise: FloatArray,
@@ -147,37 +168,44 @@ def _survey(
     most_reached: FloatArray,
     place: int,
 ) -> float:
+    """What targets reach on average; products are in single precision, and `value` allows for that."""
     K, rows = own_columns.shape
-    total, count = 0.0, 0
+    columns, by = np.zeros((max(K, 5), _ROWS), np.float32), np.zeros((len(base), max(K, 5)), np.float32)
+    by[:, :K] = base
+    along, risen_b = np.empty(_ROWS, np.float32), np.empty(_ROWS, np.float32)
+    most, low, high = np.empty(_ROWS, np.float32), np.empty(_ROWS, np.float32), np.empty(_ROWS, np.float32)
+    nothing, total, count = np.float32(-np.inf), 0.0, 0
     for start in range(0, rows, _ROWS):
-        columns, level = own_columns[:, start : start + _ROWS], own_level[start : start + _ROWS]
-        n = len(level)
-        risen_b, along = np.zeros(n), np.empty(n)
-        most, low, high = np.full(n, -np.inf), np.full(n, -np.inf), np.full(n, -np.inf)
+        n = min(_ROWS, rows - start)
+        risen_b[:], most[:], low[:], high[:] = np.float32(0), nothing, nothing, nothing
         for k in range(K):
-            column, by = columns[k], rise[k]
+            column, own, times = columns[k], own_columns[k, start : start + n], np.float32(rise[k])
             for r in range(n):
-                risen_b[r] += by * column[r]
+                column[r] = own[r]
+            for r in range(_ROWS):
+                risen_b[r] += times * column[r]
+        one, two, three, four, last = columns[0], columns[1], columns[2], columns[3], columns[-1]
         for v in range(len(base)):
-            away, less, lesser = ahead[v], at_base[v], at_top[v]
-            along[:] = 0.0
-            for k in range(0, K - 1, 2):
-                one, two, by_one, by_two = columns[k], columns[k + 1], base[v, k], base[v, k + 1]
-                for r in range(n):
-                    along[r] += by_one * one[r] + by_two * two[r]
-            last, by = columns[K - 1], base[v, K - 1] if K % 2 else 0.0
-            for r in range(n):
-                here = along[r] + by * last[r]
+            at, away, less, lesser = by[v], np.float32(ahead[v]), np.float32(at_base[v]), np.float32(at_top[v])
+            for r in range(_ROWS):
+                along[r] = at[0] * one[r] + at[1] * two[r] + at[2] * three[r] + at[3] * four[r]
+            for k in range(4, len(columns) - 1):
+                column, times = columns[k], at[k]
+                for r in range(_ROWS):
+                    along[r] += times * column[r]
+            for r in range(_ROWS):
+                here = along[r] + at[-1] * last[r]
                 most[r] = max(most[r], here - away)
                 low[r] = max(low[r], here - less)
                 high[r] = max(high[r], here - lesser)
         for r in range(n):
-            if level[r] == -np.inf:
+            level = own_level[start + r]
+            if level == -np.inf:
                 bounds[start + r] = -np.inf
                 continue
-            bound = level[r] + most[r] + max(risen_b[r] - risen, 0.0) - value
+            bound = level + most[r] + max(risen_b[r] - risen, 0.0) - value
             bounds[start + r] = bound + _SINGLE * abs(bound)
-            reached = level[r] + max(low[r], high[r] + risen_b[r])
+            reached = level + max(low[r], high[r] + risen_b[r])
             total, count = total + reached, count + 1
             if reached > most_reached[start + r]:
                 most_reached[start + r], home[start + r] = reached, place

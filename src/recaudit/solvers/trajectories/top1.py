@@ -77,24 +77,22 @@ def _solve_cells(
     """(rows,): no target of these rows exceeds this in any cell."""
     if not len(cells):
         return np.full(len(rows), -np.inf)
-    survey, objectives = Survey(len(cells), len(rows)), []
-    for place, cell in enumerate(cells):
-        with CellObjective(cell, problem, beta).at_hand() as objective:
-            objective.survey(rows, place, survey)
-        objectives.append(objective)
-    bounds = survey.bounds
-    # What each target can reach in the cell where it seems to do best settles most of the other cells; of the rest the
-    # ones where most targets do well come first, so that few targets are improved again and again.
+    survey, objectives = Survey(len(cells), len(rows)), [CellObjective(cell, problem, beta) for cell in cells]
+    for place, objective in enumerate(objectives):
+        objective.survey(rows, place, survey)
+    # Cells where most targets do well come first, so that few targets are improved again and again.
     order = np.argsort(-survey.typical, kind="stable").tolist()
-    exact = np.full(len(rows), -np.inf)
+    for place in order:
+        objectives[place].screen(rows, place, survey)
+    # What each target can reach in the cell where it seems to do best settles most of the other cells.
+    bounds, exact, enough = survey.bounds, np.full(len(rows), -np.inf), best.lower[rows] + tol
     for first in (True, False):
         for place in order:
-            wanted = bounds[place] > best.lower[rows] + tol
+            wanted = bounds[place] > enough
             own = np.flatnonzero(wanted & (survey.home == place) if first else wanted)
             if len(own):
-                with objectives[place].at_hand() as objective:
-                    found = objective.solve(rows[own], best, tol)
-                exact[own] = np.maximum(exact[own], found)
+                found = objectives[place].solve(rows[own], best, tol)
+                exact[own], enough[own] = np.maximum(exact[own], found), best.lower[rows[own]] + tol
                 bounds[place, own] = -np.inf
     # What was not solved further is not above what was reached, or within the tolerance of it.
     return np.asarray(np.maximum(exact, bounds.max(axis=0)))
