@@ -65,20 +65,31 @@ def ranks_by_sorting(scores: torch.Tensor, allowed: torch.Tensor) -> IntArray:
 
 def rank_of(scores: torch.Tensor, items: torch.Tensor) -> IntArray:
     """(rows,): where each row's own item (rows,) stands in the list of all columns of `scores` (rows, columns)."""
-    low, high = torch.aminmax(scores, dim=1, keepdim=True)
-    gap = TIE * torch.maximum(-low, high)
-    own = scores.gather(1, items[:, None])
-    # numpy counts a mask several times faster than torch.
-    out: IntArray = np.count_nonzero((scores > own + gap).numpy(), axis=1) + 1
-    near = np.count_nonzero((scores >= own - gap).numpy(), axis=1)
-    # Only an item that has another one within the gap can be tied.
-    tied = np.flatnonzero(near > out)
-    for row in tied:
-        place = _rank_of_tied(scores[row].numpy(), int(items[row]), float(gap[row, 0]))
+    out = np.empty(len(scores), dtype=np.int64)
+    gaps = np.empty(len(scores))
+    _ranks_apart(scores.contiguous().numpy(), items.numpy(), out, gaps)
+    for row in np.flatnonzero(out == 0):
+        place = _rank_of_tied(scores[row].numpy(), int(items[row]), gaps[row])
         out[row] = (
             place or ranks(scores[None, row], torch.ones_like(scores[None, row], dtype=torch.bool))[0, items[row]]
         )
     return out
+
+
+@njit(nogil=True, cache=True, fastmath={"nsz", "reassoc"})
+def _ranks_apart(scores: FloatArray, items: IntArray, out: IntArray, gaps: FloatArray) -> None:
+    """Of each row the rank of its item, 0 where another score is within the row's gap, which is filled in."""
+    for row in range(len(scores)):
+        values, largest = scores[row], 0.0
+        for column in range(len(values)):
+            largest = max(largest, abs(values[column]))
+        gaps[row] = TIE * largest
+        high, low = values[items[row]] + gaps[row], values[items[row]] - gaps[row]
+        above, within = 0, 0
+        for column in range(len(values)):
+            above += values[column] > high
+            within += values[column] >= low
+        out[row] = above + 1 if within <= above + 1 else 0
 
 
 def affine_rank_of(slope: torch.Tensor, intercept: torch.Tensor, points: torch.Tensor, items: torch.Tensor) -> IntArray:
