@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import final
 
-from recaudit.audits.result import fidelity_words
+from recaudit.audits.result import fidelity_doubt, fidelity_words
 from recaudit.metrics.numbers import percent
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.kit.claims import Caution, Claim, Finding, Headline, in_order
@@ -105,11 +105,26 @@ def unchecked(evidence: Evidence) -> Iterator[Claim]:
         yield Caution(claim, " ".join(f"{some(list(models))}: {why}" for why, models in found.items()), "gaps")
 
 
+def doubtful(evidence: Evidence) -> Iterator[Claim]:
+    """Where did refits give hardly anything of what a rule promises, or were they so few that they do not tell?"""
+    found: dict[str, dict[str, str]] = {}
+    for step in evidence.run.manifest.steps:
+        if doubt := fidelity_doubt(step.settings.get("fidelity", {})):
+            found.setdefault(step.audit, {})[step.model] = doubt
+    anchors = {audit: section.anchor for section in sections_of(evidence) for audit in section.audits}
+    for audit, told in found.items():
+        claim = f"Refits cast doubt on the {audit} of {some(list(told))}"
+        detail = (
+            f"{'; '.join(f'{model}: {doubt}' for model, doubt in told.items())}. The numbers are what the rule for "
+        )
+        yield Caution(claim, detail + "new ratings promises; a larger `refits` tests more of it.", anchors[audit])
+
+
 def claims_of(evidence: Evidence) -> tuple[list[Finding], list[Caution]]:
     """Everything that the tables have to say: what stands, those findings that matter most first; and what is to be
     known about the evidence, first what everything rests on."""
     asked = (ask for section in sections_of(evidence) for ask in section.questions)
-    claims = [claim for question in (failures, *asked, left_out, unchecked) for claim in question(evidence)]
+    claims = [claim for question in (failures, *asked, left_out, unchecked, doubtful) for claim in question(evidence)]
     cautions = [claim for claim in claims if isinstance(claim, Caution)]
     everybody = evidence.run.manifest.data.users
     findings = in_order(replace(claim, among=everybody) for claim in claims if isinstance(claim, Finding))
