@@ -16,8 +16,8 @@ from recaudit.report.kit.numbers import (
     ordinal,
     plural,
     settings_line,
-    written,
 )
+from recaudit.specification import written
 
 MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 METRICS = definitions()

@@ -28,14 +28,14 @@ from recaudit.report.evidence import Evidence, GroupEstimate
 from recaudit.report.findings import gaps
 from recaudit.report.kit.markdown import rendered_markdown
 from recaudit.report.kit.notes import among, notes
-from recaudit.report.kit.numbers import Estimate, listing, plural, standing, written
+from recaudit.report.kit.numbers import Estimate, listing, plural, standing
 from recaudit.report.limits import cannot_say
 from recaudit.report.methods import method_lines, missing_lines
 from recaudit.report.sections.section import sections_of
 from recaudit.report.verdict import verdict_of
 from recaudit.runs import Run
 from recaudit.runs.folder import RESULTS
-from recaudit.specification import as_data
+from recaudit.specification import as_data, written
 from recaudit.status import Status
 from recaudit.version import __version__
 

@@ -24,8 +24,9 @@ from recaudit.report.kit.claims import Claim, Effect, Finding, Measure, error_of
 from recaudit.report.kit.comparisons import NumberTable, TableRow, group_tables, model_colors, overview, user_cell
 from recaudit.report.kit.measures import measure
 from recaudit.report.kit.notes import among, basis
-from recaudit.report.kit.numbers import Estimate, written
+from recaudit.report.kit.numbers import Estimate
 from recaudit.report.sections.section import Section
+from recaudit.specification import written
 
 AUDIT = "agency"
 
