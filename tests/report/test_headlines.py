@@ -32,7 +32,7 @@ def test_five_numbers_with_known_answers(tmp_path: Path) -> None:
         ("0.300", "[0.280, 0.320]"),
         ("0.850", "[0.830, 0.870]"),
         ("75.0%", "[65.0%, 85.0%]"),
-        ("+50%", "[+40%, +60%]"),
+        ("+50.0%", "[+40.0%, +60.0%]"),
         ("0.100 to 0.400", "[0.050, 0.150] [0.300, 0.500]"),
     ]
     ranking, error, hidden, popular, gap = [headline.meaning for headline in found]
@@ -132,7 +132,7 @@ def test_scores_that_are_no_ratings_have_no_rating_error(tmp_path: Path) -> None
 
 def test_a_less_popular_list_is_called_less_popular(tmp_path: Path) -> None:
     found = headlines(write_run(tmp_path, [Model("A", [exposure(FILMS, lift=(-0.25, -0.3, -0.2))])]))
-    assert found[1].value == "\N{MINUS SIGN}25%"
+    assert found[1].value == "\N{MINUS SIGN}25.0%"
     assert "25% less popular" in found[1].meaning
 
 
