@@ -102,6 +102,14 @@ def test_a_call_that_python_refuses_stays_pythons() -> None:
         called(kk=1)  # type: ignore[call-arg]
 
 
+def test_the_length_of_a_list_under_its_other_name(tiny: Interactions) -> None:
+    model = ra.models.TopPop().fit(tiny)
+    with pytest.raises(TypeError, match=r"recommend\(\) got an unexpected keyword argument 'k'. Did you mean 'n'\?"):
+        ra.recommend(model, k=5)  # type: ignore[call-arg]
+    with pytest.raises(InputError, match=r"^n: .* Did you mean 'k'\?"):
+        ra.exposure(model, n=5)
+
+
 def test_public_functions_check_their_arguments(tiny: Interactions) -> None:
     model = ra.models.TopPop().fit(tiny)
     with pytest.raises(InputError, match=r"k: received 1.5"):

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from recaudit.errors import InputError, nearest_word
+from recaudit.errors import InputError, did_you_mean, nearest_word
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,7 +43,12 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError:
-            return function(*args, **kwargs)  # no such call: Python says so best
+            kinds = {parameter.kind for parameter in signature.parameters.values()}
+            unknown = next((name for name in kwargs if name not in signature.parameters), None)
+            if unknown is None or inspect.Parameter.VAR_KEYWORD in kinds:
+                return function(*args, **kwargs)  # no such call: Python says so best
+            told = f"{function.__name__}() got an unexpected keyword argument {unknown!r}."
+            raise TypeError(f"{told} {did_you_mean(unknown, signature.parameters)}") from None
         for name, value in given.items():
             if name in hints() and signature.parameters[name].kind is not inspect.Parameter.VAR_KEYWORD:
                 check_argument(name, value, hints()[name])

@@ -109,6 +109,10 @@ class DownloadError(RecauditError):
     """A data set could not be fetched; the message says where to put which files by hand."""
 
 
+_LENGTHS = {"k", "n"}
+"""How long a list is: `k` in audits, whose metrics are called so, and `n` where lists are made."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The nearest known word as a sentence, or the list of all of them when none is near."""
     known = sorted(known)
@@ -117,5 +121,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def nearest_word(word: str, known: Iterable[str]) -> str:
     """The nearest known word as a sentence, empty when none is near."""
-    near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    known = sorted(known)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6) or [
+        other for other in known if {word, other} == _LENGTHS
+    ]
     return f"Did you mean {near[0]!r}?" if near else ""

@@ -386,3 +386,12 @@ InputFolder = Annotated[Path, AfterValidator(_resolved), _existing("folder")]
 """The same for a folder."""
 AnyFolder = Annotated[Path, AfterValidator(_resolved)]
 """The same for a folder that need not exist yet."""
+
+
+def written(value: Any) -> str:
+    """A setting as plain data in words: a part such as {"kind": "softmax", "beta": 2.0} as `softmax(beta=2.0)`."""
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{name}={written(own)}" for name, own in value.items() if name != "kind" and own is not None)
+        kind = str(value.get("kind", "")).rsplit(":", 1)[-1]  # of a part that is not registered, its class
+        return f"{kind}({inner})" if inner else kind
+    return " ".join(map(written, value)) if isinstance(value, list | tuple) else str(value)

@@ -124,6 +124,26 @@ def test_each_row_is_a_refit_by_hand(split: Split, recommender: Recommender) -> 
         assert row["rank_promised"] == row["rank_baseline"] - promise["rank_gain"]
 
 
+class Deaf(Recommender):
+    """Makes nothing of anybody's ratings."""
+
+    def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
+        return from_weights(np.zeros((data.n_items, data.n_items)), data, predicts_ratings=True)
+
+
+def test_a_summary_warns_where_refits_keep_hardly_anything_of_what_was_promised(split: Split) -> None:
+    model = FixedWeights().fit(split.train)
+    deaf = Subject(model=model, recommender=Deaf())
+    promising = Reachability(users=5, actions=NextK(4), policy=Softmax(beta=2))
+    for found in (promising.run(deaf), Fidelity(audit=promising).run(deaf)):
+        tested = found.facts["fidelity"]
+        assert tested["shares"]["least"] <= tested["shares"]["median"] < 0.1
+        assert f"Caution: the median of {tested['pairs']} refits gave " in found.summary()
+    kept = Fidelity(audit=promising).run(Subject(model=model, recommender=FixedWeights()))
+    assert kept.facts["fidelity"]["shares"] == pytest.approx({"least": 1, "median": 1, "most": 1})
+    assert "Caution" not in kept.summary()
+
+
 def test_the_highest_promises_are_taken(split: Split) -> None:
     model = ItemKNN().fit(split.train)
     found = checked(ItemKNN(), model, users=["user-003"], top=4, actions=NextK(3)).pairs

@@ -29,7 +29,8 @@ def with_contrast(path: Path, by: str, metric: str, rows: Mapping[str, Number]) 
 
 def test_what_users_can_do_for_themselves(tmp_path: Path) -> None:
     own, _ = found(tmp_path, Model("A", [agency()]))
-    assert own.claim == "With 5 ratings, users of A can make an item 2.50 times as likely at best, on average"
+    claim = "With 5 ratings, users of A can make an item 2.50 times as likely at best, on average"
+    assert own.claim == f"{claim}, among 40 drawn users"  # of 1,234; all 10 items are targets
     past = f"{TIMES}1.50 [{TIMES}1.40, {TIMES}1.60] by having rated the last 5 items otherwise"
     future = f"{TIMES}2.50 [{TIMES}2.00, {TIMES}3.00] by rating the next 5"
     assert own.detail.startswith(f"Lift: {past}, {future}.")
@@ -41,7 +42,8 @@ def test_what_users_can_do_for_themselves(tmp_path: Path) -> None:
 
 def test_hindsight_is_told_as_hindsight(tmp_path: Path) -> None:
     own, _ = found(tmp_path, Model("A", [agency({**AGENCY, "past_lift": (4.0, 3.0, 5.0)})]))
-    assert own.claim == "With 5 ratings, users of A could have made an item 4.00 times as likely at best, on average"
+    claim = "With 5 ratings, users of A could have made an item 4.00 times as likely at best, on average"
+    assert own.claim == f"{claim}, among 40 drawn users"
 
 
 def test_no_claim_where_nothing_can_be_lifted(tmp_path: Path) -> None:
@@ -53,7 +55,8 @@ def test_no_claim_where_nothing_can_be_lifted(tmp_path: Path) -> None:
 def test_nobody_can_overturn_anything(tmp_path: Path) -> None:
     pairs = [Moved("u", "v", 0.25, {"a": (1.0, 5.0)}), Moved("u", "v", 0.45, {"a": (None, 5.0)}, "future")]
     _, others = found(tmp_path, Model("A", [agency(worked=pairs)]))
-    assert others.claim == "No user of A who was asked about can overturn what another is shown with 5 ratings"
+    claim = "No user of A who was asked about can overturn what another is shown with 5 ratings"
+    assert others.claim == f"{claim}, among 40 drawn users and 20 drawn editors"
     means = "0.0200 [0.0100, 0.0300] in hindsight, 0.0300 [0.0200, 0.0400] from now on"
     assert others.detail.startswith(f"Hellinger distance on average: {means}")
     assert "The largest: 0.250 in hindsight, 0.450 from now on." in others.detail
@@ -87,7 +90,7 @@ def test_the_model_that_knows_of_others_is_the_one_spoken_of(tmp_path: Path) -> 
 def test_popular_items(tmp_path: Path, ratio: Number, claim: str | None) -> None:
     rows = {"popular": 2.0, "intermediate": 1.0, "popular / intermediate": ratio}
     findings = with_contrast(tmp_path, ITEMS, "future_lift", rows)
-    assert [finding.claim for finding in findings] == ([claim] if claim else [])
+    assert [finding.claim for finding in findings] == ([f"{claim}, among 40 drawn users"] if claim else [])
 
 
 @pytest.mark.parametrize(
@@ -109,5 +112,5 @@ def test_popular_items(tmp_path: Path, ratio: Number, claim: str | None) -> None
 def test_active_users(tmp_path: Path, difference: Number, claim: str | None, told: str) -> None:
     rows = {"active": 0.3, "intermediate": 0.1, "active - intermediate": difference}
     findings = with_contrast(tmp_path, EDITORS, "past_instability", rows)
-    assert [finding.claim for finding in findings] == ([claim] if claim else [])
+    assert [finding.claim for finding in findings] == ([f"{claim}, among 40 drawn users"] if claim else [])
     assert all(told in finding.detail for finding in findings)

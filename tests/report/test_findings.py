@@ -173,7 +173,7 @@ class TestShares:
         finding = about(found(tmp_path, [Model("Only", [exposure(FILMS, by=[shares])])]), "most popular")
         assert finding.claim == "Only gives 100.0% of all places to the most popular items"
         assert "Items with 10-99 ratings get 100.0% [99.0%, 100.0%] of places and have 90.0% of rat" in finding.detail
-        assert "Popularity lift over what users chose themselves: +50% [+40%, +60%]." in finding.detail
+        assert "Popularity lift over what users chose themselves: +50.0% [+40.0%, +60.0%]." in finding.detail
 
     def test_no_claim_while_the_interval_holds_their_share(self, tmp_path: Path) -> None:
         shares = groups("popularity", "share", {"1: 0-9 ratings": 0.05, "2: 10-99 ratings": (0.95, 0.89, 1)}, QUARTERS)
@@ -249,7 +249,7 @@ class TestPeople:
         )
         finding = about(found(tmp_path, [Model("Only", [exposure(FILMS, by=[lift])])]), "pulls")
         assert "pulls users with 1-9 ratings towards the popular more than users with 10-90 ratings" in finding.claim
-        assert "+20% [+10%, +30%] for users with 10-90 ratings" in finding.detail
+        assert "+20.0% [+10.0%, +30.0%] for users with 10-90 ratings" in finding.detail
 
 
 class TestTrust:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,12 +32,12 @@ def test_five_numbers_with_known_answers(tmp_path: Path) -> None:
         ("0.300", "[0.280, 0.320]"),
         ("0.850", "[0.830, 0.870]"),
         ("75.0%", "[65.0%, 85.0%]"),
-        ("+50%", "[+40%, +60%]"),
+        ("+50.0%", "[+40.0%, +60.0%]"),
         ("0.100 to 0.400", "[0.050, 0.150] [0.300, 0.500]"),
     ]
     ranking, error, hidden, popular, gap = [headline.meaning for headline in found]
     assert ranking == ("nDCG@10 of Ranker, the best of 2 models that personalise; Hits, which does not, reaches 0.200.")
-    assert error == "RMSE of Predictor, the lowest of 2 models that predict ratings, on a scale from 1 to 5."
+    assert error == "RMSE of Predictor, on a scale from 1 to 5."
     assert hidden == "Ranker leaves 8 of 10 items out of every user's list of 10."
     assert popular == "On average Ranker shows users what is 50% more popular than what they chose before."
     assert gap == "nDCG@10 of Ranker for users with 1-9 ratings and for users with 10-90 ratings."
@@ -76,6 +77,25 @@ class TestWhatUsersCanChange:
             "How many times as likely users of Next can make an item at best, on average."
         )
 
+    @pytest.mark.parametrize(
+        ("facts", "about"),
+        [
+            ({}, "an item at best, on average."),
+            ({"targets": 4}, "an item at best, on average, among 4 drawn items."),
+            ({"targets": 10, "users": 2000}, "an item at best, on average."),  # all there are
+            ({"targets": ["a", "b"]}, "an item at best, on average, among 2 named items."),
+            (
+                {"drawn": {"users": 30, "of": 1234, "by": "history", "targets": 4, "items": 10}},
+                "an item at best, on average, among 4 drawn items and 30 drawn users.",
+            ),
+        ],
+        ids=["all", "a count", "more than there are", "named", "drawn though nothing was said"],
+    )
+    def test_it_says_whom_and_what_was_drawn(self, tmp_path: Path, facts: dict[str, Any], about: str) -> None:
+        models = [Model("A", [accuracy(), reachability(self.PAIRS, facts=facts)])]
+        card = headlines(write_run(tmp_path, models))[1]
+        assert card.meaning.startswith(f"How many times as likely users of A can make {about}")
+
     def test_discovery_stands_in_for_a_lift_that_there_is_not(self, tmp_path: Path) -> None:
         models = [Model("A", [accuracy(), reachability(self.PAIRS, lift=None)])]
         found = headlines(write_run(tmp_path, models))
@@ -85,6 +105,18 @@ class TestWhatUsersCanChange:
     def test_without_an_answer_the_rating_error_stays(self, tmp_path: Path) -> None:
         models = [Model("A", [accuracy(), reachability(self.PAIRS, lift=None, discovery=None)])]
         assert headlines(write_run(tmp_path, models))[1].label == "Rating error"
+
+
+@pytest.mark.parametrize("predicts", [False, True], ids=["scores that are no ratings", "a larger error"])
+def test_no_headline_is_about_a_model_that_everything_is_compared_with(tmp_path: Path, predicts: bool) -> None:
+    models = [
+        Model("Own", [accuracy(0.3, 1.2 if predicts else None)]),
+        Model("Chance", [accuracy(0.1, 1.7)], "random"),
+        Model("Hits", [accuracy(0.2, 1.0)], "top-pop"),
+    ]
+    card = headlines(write_run(tmp_path, models))[1]
+    assert (card.label, "of Own" in card.meaning) == (ERROR if predicts else "Held-out items found", True)
+    assert not any(name in card.meaning for name in ("Chance", "Hits"))
 
 
 def test_scores_that_are_no_ratings_have_no_rating_error(tmp_path: Path) -> None:
@@ -100,7 +132,7 @@ def test_scores_that_are_no_ratings_have_no_rating_error(tmp_path: Path) -> None
 
 def test_a_less_popular_list_is_called_less_popular(tmp_path: Path) -> None:
     found = headlines(write_run(tmp_path, [Model("A", [exposure(FILMS, lift=(-0.25, -0.3, -0.2))])]))
-    assert found[1].value == "\N{MINUS SIGN}25%"
+    assert found[1].value == "\N{MINUS SIGN}25.0%"
     assert "25% less popular" in found[1].meaning
 
 

@@ -86,6 +86,7 @@ def test_pairs_and_what_they_rest_on(model: ra.models.FittedModel) -> None:
     result = ra.reachability(model, users=3, targets=4, samples=20)
     found = shown(result)
     assert "Asked about: 12 pairs, " in found.text
+    assert "The numbers are about 4 targets, drawn from" in found.text
     assert "How the model takes in ratings" in found.text
     assert "how many times likelier at best" in found.text  # the axis
     assert "Within reach by effort" in shown(ra.recourse(model, users=2, items=3, samples=20)).text

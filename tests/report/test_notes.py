@@ -57,6 +57,34 @@ def test_how_a_rule_was_checked(fidelity: dict[str, Any], sentence: str) -> None
     assert fidelity_words(fidelity) == sentence
 
 
+SWING = {"least": 0.01, "median": 0.4, "most": 1.0}
+STEADY = {"least": 0.8, "median": 0.9, "most": 1.0}
+LITTLE = {"least": 0.0, "median": 0.03, "most": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("fidelity", "doubt"),
+    [
+        ({"pairs": 3, "shares": SWING}, "3 refits are few, and gave from 1% to 100% of the promised gain"),
+        ({"pairs": 30, "shares": SWING}, ""),
+        ({"pairs": 3, "shares": STEADY}, ""),
+        ({"pairs": 30, "shares": LITTLE}, "the median of 30 refits gave 3% of the promised gain, the best 100%"),
+        ({"pairs": 3, "realised_share": 0.04}, "3 refits gave 4% of the promised gain"),  # of an earlier version
+        ({"pairs": 3, "kept": 1}, "1 of 3 refits brought about what the rule promised"),
+        ({"pairs": 2, "kept": 1}, ""),
+        ({"not_measured": "no refits were asked for"}, ""),
+    ],
+)
+def test_refits_that_cast_doubt_on_a_rule_are_a_caution(tmp_path: Path, fidelity: dict[str, Any], doubt: str) -> None:
+    known = {} if "not_measured" in fidelity else {"realised_share": 0.5, "median_error": 0.5}
+    crafted = reachability(PAIRS, facts={"fidelity": known | fidelity})
+    cautions = cautions_of(evidence_of(tmp_path, ALS=[accuracy(), crafted]))
+    found = [own for own in cautions if own.claim == "Refits cast doubt on the reachability of ALS"]
+    assert [(own.detail.partition(".")[0], own.section) for own in found] == (
+        [(f"ALS: {doubt}", "reach")] if doubt else []
+    )
+
+
 @pytest.mark.parametrize(("audit", "anchor"), [("reachability", "reach"), ("agency", "agency")])
 def test_the_rule_stands_beside_the_numbers_and_in_every_finding_about_them(
     tmp_path: Path, audit: str, anchor: str

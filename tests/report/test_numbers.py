@@ -16,8 +16,8 @@ from recaudit.report.kit.numbers import (
     ordinal,
     plural,
     settings_line,
-    written,
 )
+from recaudit.specification import written
 
 MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 METRICS = definitions()
@@ -34,8 +34,8 @@ SOME = Estimate(METRICS["ndcg"], 0.25, 0.2, 0.3, "solved", None, 100, 0)
         ("share", 0.0001, "<0.1%"),
         ("coverage", 0.99999, ">99.9%"),
         ("coverage", 1.0, "100.0%"),
-        ("popularity_lift", 0.849, "+85%"),
-        ("popularity_lift", -0.254, f"{MINUS}25%"),
+        ("popularity_lift", 0.849, "+84.9%"),
+        ("popularity_lift", -0.254, f"{MINUS}25.4%"),
         ("popularity_lift", 12.5, "+1,250%"),
         ("popularity_lift", 0.001, "+0.10%"),
         ("popularity_correlation", -0.1294, f"{MINUS}0.129"),
@@ -92,13 +92,14 @@ def test_an_estimate_from_a_row() -> None:
 
 
 def test_a_signed_share_below_one_percent_is_no_zero() -> None:
-    values = (0.85, 0.0042, -0.0042, 0.01, -0.2, 0.0, 1e-6)
+    values = (0.851, 0.849, 0.0042, -0.0042, 0.01, -0.2, 0.0, 1e-6)
     assert [signed_percent(value) for value in values] == [
-        "+85%",
+        "+85.1%",
+        "+84.9%",
         "+0.42%",
         "\N{MINUS SIGN}0.42%",
-        "+1%",
-        "\N{MINUS SIGN}20%",
+        "+1.0%",
+        "\N{MINUS SIGN}20.0%",
         "0%",
         "0%",
     ]

@@ -73,8 +73,10 @@ class TestFewUsers:
         tables = {**result.tables, "summary": result.tables["summary"].with_columns(users=few)}
         found = findings_of(Evidence(write_run(tmp_path, [Model("A", [replace(result, tables=tables)])])))
         assert [finding.claim for finding in found] == [
-            "With 5 ratings, users of A could have made an item 1.50 times as likely at best, on average",
-            "No user of A who was asked about can overturn what another is shown with 5 ratings",
+            "With 5 ratings, users of A could have made an item 1.50 times as likely at best, on average, among 40 "
+            "drawn users",
+            "No user of A who was asked about can overturn what another is shown with 5 ratings, among 40 drawn users "
+            "and 20 drawn editors",
         ]
         assert not any("from now on" in finding.detail for finding in found)
 

@@ -303,7 +303,7 @@ class TestWhatIsShown:
         assert "25.0% → 50.0% [40.0%, 60.0%]" in page.text
         assert "Hits cannot be asked" in page.text
         assert "Read a line at a time" not in page.text  # one model: there is nothing to compare
-        assert "1 item cannot be made likelier than by chance by any user of MODEL who was asked." in page.text
+        assert "1 of 2 items asked about cannot be made likelier than by chance by any user of MODEL" in page.text
         assert "USER gets TITLE r0 from MODEL with a chance of 10.0%. With these ratings it is 40.0%" in page.text
         assert "TITLE r2 5.0 TITLE r1 1.0" in page.text
 

@@ -114,6 +114,17 @@ def test_items_that_nobody_asked_can_reach(tmp_path: Path) -> None:
     assert "Hardest: i1, 1.00% at best; i2, 2.00% at best; i3, 3.00% at best; and 2 others." in finding.detail
 
 
+def test_every_claim_says_whom_and_what_was_drawn(tmp_path: Path) -> None:
+    users = [f"u{place}" for place in range(30)]
+    pairs = [Pair(user, item, 0.1, value) for user in users for item, value in (("never", 0.01), ("a", 0.9))]
+    history = groups("history", "discovery", {"1: 1-9 ratings": (0.6, 0.55, 0.65), "2: 10-90 ratings": 0.3})
+    by = groups("popularity", "availability", dict(zip(POPULARITY, (0.01, 0.05), strict=True)))
+    result = reachability(pairs, by=[history, by], facts={"targets": 2, "users": 30})
+    claims = [finding.claim for finding in found(tmp_path, [Model("Only", [result])])]
+    assert len(claims) == 4
+    assert all(claim.endswith(", among 2 drawn items and 30 drawn users") for claim in claims)
+
+
 def test_pairs_that_are_not_settled(tmp_path: Path) -> None:
     pairs = [*REACHED, Pair("v", "a", 0.1, 0.9, "bounded", 0.95), Pair("v", "b", 0.1, None, "failed")]
     (caution,) = cautions(tmp_path, pairs)

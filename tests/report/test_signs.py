@@ -72,8 +72,8 @@ class TestPopularity:
     @pytest.mark.parametrize(
         ("lift", "value", "way"),
         [
-            ((0.5, 0.4, 0.6), "+50%", "50% more popular than"),
-            ((-0.68, -0.7, -0.66), f"{MINUS}68%", "68% less popular than"),
+            ((0.5, 0.4, 0.6), "+50.0%", "50% more popular than"),
+            ((-0.68, -0.7, -0.66), f"{MINUS}68.0%", "68% less popular than"),
             ((0.0, -0.1, 0.1), "0%", "as popular as"),
             ((-0.001, -0.1, 0.1), f"{MINUS}0.10%", "as popular as"),
         ],

@@ -25,7 +25,7 @@ from recaudit.report.evidence import Evidence
 from recaudit.report.kit.markdown import escaped, toml
 from recaudit.runs import Run
 from recaudit.version import __version__
-from report.crafted_runs import Crafted, Data, Model, accuracy, cells, groups, write_run
+from report.crafted_runs import Crafted, Data, Model, Pair, accuracy, cells, groups, reachability, write_run
 from report.test_page import PLAIN, full_run
 
 HOSTILE = "A|B `x` <img src=x onerror=alert(1)> [a](javascript:1) **b** _c_ @all # 1 & \\ ~~d~~ $e$ http://x.y ]: |"
@@ -99,6 +99,12 @@ class TestNumbers:
         told = {row["Metric"]: row["Worst off"] for row in results(render_statement(made))}
         assert told["nDCG@10"] == "none shown"
         assert told["RMSE"] == ""  # it has no groups
+
+    def test_a_number_about_drawn_items_and_users_says_so(self, tmp_path: Path) -> None:
+        reached = reachability([Pair("u", "a", 0.1, 0.6)], facts={"targets": 4, "users": 30})
+        rows = results(render_statement(write_run(tmp_path, [Model("A", [accuracy(), reached])])))
+        of = {row["Metric"]: row["Of"] for row in rows}
+        assert (of["Lift"], of["nDCG@10"]) == ("4 drawn items and 30 drawn users", "all asked about")
 
     def test_contrasts_have_rows_of_their_own(self, text: str) -> None:
         of = {row["Of"] for row in results(text)}

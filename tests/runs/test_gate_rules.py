@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from recaudit.runs.gate import Gate, Rule, parse_gate, read_gate
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", r"at least one \[\[rule\]\]"),
+        ("", r"at least one rule"),
         ("[rule]\nmetric = 'ndcg'", "two brackets"),
         ("[[rule]]\nmetric = 'ncdg'\nat_least = 1", "Did you mean 'ndcg'"),
         ("[[rule]]\nat_least = 1", r"rule\[0\].metric"),
@@ -55,6 +56,19 @@ def test_in_python_the_same_mistakes() -> None:
         Rule(metric="ncdg", at_least=1)
     with pytest.raises(InputError, match="at least one"):
         Gate()
+
+
+@pytest.mark.parametrize("name", ["rule", "rules"])
+def test_rules_are_a_list_of_rules_under_either_name(name: str) -> None:
+    gate: Any = Gate
+    rule = Rule(metric="ndcg", at_least=0.1)
+    assert gate(**{name: [rule]}).rules == gate(**{name: ({"metric": "ndcg", "at_least": 0.1},)}).rules == (rule,)
+    example = re.escape("For example Gate(rule=[Rule(metric='ndcg', not_worse_by='5%')])")
+    for wrong, came in (({"ndcg": 0.3}, "{'ndcg': 0.3}"), ("ndcg", "'ndcg'"), (rule, "Rule"), (None, "nothing")):
+        with pytest.raises(InputError, match=f"^{name}: received {came}.*; expected a list of rules. {example}"):
+            gate(**{name: wrong})
+    with pytest.raises(InputError, match=rf"^{name}\[0\]: received \('ndcg', 0.3\); expected a rule: .*{example}"):
+        gate(**{name: [("ndcg", 0.3)]})
 
 
 def test_a_rule_reads_back_as_it_was() -> None:

@@ -16,6 +16,8 @@ from recaudit.data.synthetic import World
 from recaudit.errors import DamagedError, InputError
 from recaudit.metrics.terms import QUESTION
 from recaudit.runs import Run, RunComparison
+from recaudit.runs.gate.decision import check
+from recaudit.runs.gate.rules import parse_gate
 
 SPLIT = '[split]\nkind = "leave-last"\nk = 3\n'
 LISTS = """
@@ -214,10 +216,46 @@ class TestWhoIsCompared:
 class TestWhatCannotBeCompared:
     def test_an_audit_that_was_asked_differently(self, tmp_path: Path) -> None:
         other = LISTS.replace("k = 5", "k = 6", 1)
-        found = compare(run(tmp_path / "a", model("top-pop")), run(tmp_path / "b", model("top-pop"), other))
+        found = compare(run(tmp_path / "a", model("als")), run(tmp_path / "b", model("als"), other))
         (lack,) = found.left_out
-        assert (lack.audit, lack.reason) == ("accuracy", "it was asked differently: k is 5 and 6")
-        assert set(found.frame["audit"]) == {"exposure"}
+        reason = "it was asked differently: k is 5 and 6; to compare it, run one of the two again with the other's k"
+        assert (lack.audit, lack.reason) == ("accuracy", reason)
+        assert set(lack.metrics) == {"ndcg", "recall", "precision", "map", "mrr"}
+        assert set(rows(found, audit="accuracy")["metric"]) == {"rmse", "mae"}  # which no list has a part in
+        assert set(found.frame["audit"]) == {"accuracy", "exposure"}
+
+    def test_numbers_that_depend_on_another_policy_are_refused_and_the_others_compared(self, tmp_path: Path) -> None:
+        asked = """
+[audits.accuracy]
+policy = {kind = "softmax", beta = BETA}
+[audits.reachability]
+users = 30
+refits = 0
+policy = {kind = "softmax", beta = BETA}
+"""
+        before, after = (
+            run(tmp_path / beta, model("als", factors=4), asked.replace("BETA", beta)) for beta in ("1.0", "2.0")
+        )
+        found = compare(before, after)
+        assert set(found.frame["metric"]) == {"rmse", "mae"}
+        assert set(found.frame["verdict"]) == {"same"}
+        policies = "policy is softmax(beta=1.0) and softmax(beta=2.0)"
+        assert [lack.audit for lack in found.left_out if policies in lack.reason] == ["accuracy", "reachability"]
+        gate = parse_gate(
+            '[[rule]]\nmetric = "rmse"\nnot_worse_by = 0.1\n[[rule]]\nmetric = "lift"\nnot_worse_by = 0.1', source="g"
+        )
+        kept, open_ = check(after, gate, baseline=before).answers
+        assert (kept.outcome, open_.outcome) == ("passed", "undecided")
+        assert f"{policies}; to compare it, run one of the two again with the other's policy" in open_.reason
+
+    def test_settings_that_one_model_does_not_have_and_the_other_leaves_unset_do_not_differ(
+        self, tmp_path: Path
+    ) -> None:
+        found = compare(run(tmp_path / "a", model("als") + model("ease")), models=("ALS", "EASE"))
+        names = [change.name for change in found.changes]
+        assert "factors" in names
+        assert "center" not in names  # "none" for EASE
+        assert all(change.before != change.after for change in found.changes)
 
     def test_an_audit_that_one_run_lacks(self, tmp_path: Path) -> None:
         fewer = "[audits.exposure]\nk = 5\n"

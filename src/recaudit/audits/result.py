@@ -32,6 +32,9 @@ Table = pl.DataFrame | SpilledRows | Callable[[], Any]
 """A table, in memory or in files, or what makes it when it is first looked at."""
 _LONGEST = 120
 """Of a setting in a heading, in characters."""
+_LITTLE, _SWING, _FEW_REFITS = 0.1, 0.5, 10
+"""Refits cast doubt on a rule where half of them, or all together, give less than this share of the promised gain; or
+where they are fewer than so many, and their shares lie further apart than this."""
 _TOLD = ("causes", "left_out")
 """Facts that nobody must miss."""
 _EMPTY = {"summary": SUMMARY_SCHEMA, "groups": GROUP_SCHEMA, "series": SERIES_SCHEMA}
@@ -62,6 +65,22 @@ def fidelity_words(fidelity: Mapping[str, Any]) -> str:
     else:
         kept = f"{share:.0%} of the promised gain came" if share > 0 else "nothing of the promised gain came"
     return f"Checked by {fidelity['pairs']:,} refit{'s' * (fidelity['pairs'] != 1)}: {kept}."
+
+
+def fidelity_doubt(fidelity: Mapping[str, Any]) -> str:
+    """Why numbers that rest on a rule are in doubt after refits, without a full stop; empty where they are not."""
+    pairs, share, shares = fidelity.get("pairs", 0), fidelity.get("realised_share"), fidelity.get("shares")
+    refits = f"{pairs:,} refit{'s' * (pairs != 1)}"
+    if "kept" in fidelity:
+        kept = fidelity["kept"]
+        return f"{kept:,} of {refits} brought about what the rule promised" if 2 * kept < pairs else ""
+    if shares is not None and shares["median"] < _LITTLE:
+        return f"the median of {refits} gave {shares['median']:.0%} of the promised gain, the best {shares['most']:.0%}"
+    if share is not None and share < _LITTLE:
+        return f"{refits} gave {share:.0%} of the promised gain"
+    if shares is not None and pairs < _FEW_REFITS and shares["most"] - shares["least"] > _SWING:
+        return f"{refits} are few, and gave from {shares['least']:.0%} to {shares['most']:.0%} of the promised gain"
+    return ""
 
 
 def _shortened(text: str) -> str:
@@ -259,6 +278,8 @@ class Result(Displayed):
         said |= {name: value for name, value in self.facts.items() if name in said}
         told = ", ".join(f"{name}={_shortened(repr(value))}" for name, value in {**said, "rng": self.rng}.items())
         notes = [drawn_words(self.facts["drawn"])] if "drawn" in self.facts else []
+        doubt = fidelity_doubt(self.facts.get("fidelity", {}))
+        notes += [f"Caution: {doubt}."] if doubt else []
         notes += [f"{name.replace('_', ' ')}: {self.facts[name]}" for name in _TOLD if self.facts.get(name)]
         return [f"{self.kind} ({told})", *(f"  {line}" for line in [*rule_lines(self.settings), *notes])]
 

@@ -62,5 +62,5 @@ def _sampled_fidelity(
         found = asked.measure(Subject(model, recommender, log), context)
     except RecauditError as error:
         return {"not_measured": str(error)}
-    tested = found.pairs.drop_nulls("realised")
-    return {"pairs": len(tested), **dict(found.frame.select("metric", "value").iter_rows())}
+    tested: dict[str, Any] = found.facts["fidelity"]
+    return tested

@@ -85,26 +85,30 @@ def stratified(data: Interactions, count: int, rng: int, label: str) -> IntArray
 
 def draw_facts(some: SomeIds, asked: int, data: Interactions, targets: int | None = None) -> dict[str, Any]:
     """For the facts of a result: how many were drawn although nothing was said, where not all were `asked` about; and
-    how many `targets`, where not all items are.
+    how many `targets` were drawn, where not all items are.
 
     An interval over them is that of a simple draw of so many from everybody; strata can only help, so that it is no
     narrower than what is known about all.
     """
-    drawn = {} if targets in (None, data.n_items) else {"targets": targets, "items": data.n_items}
-    if some is not None or (asked == data.n_users and not drawn):
-        return {}
-    return {"drawn": {"users": asked, "of": data.n_users, "by": "history", **drawn}}
+    drawn: dict[str, Any] = {}
+    if some is None and asked < data.n_users:
+        drawn |= {"users": asked, "of": data.n_users, "by": "history"}
+    if targets not in (None, data.n_items):
+        drawn |= {"targets": targets, "items": data.n_items}
+    return {"drawn": drawn} if drawn else {}
 
 
 def drawn_words(drawn: Mapping[str, Any]) -> str:
-    """The same as a sentence."""
-    users = (
-        f"{drawn['users']:,} of {drawn['of']:,} users were asked about, drawn in proportion to how much they have "
-        "rated; the intervals include what that leaves open."
-    )
-    if "targets" not in drawn:
-        return users
-    return f"{users} The numbers are about {drawn['targets']:,} targets, drawn from {drawn['items']:,} items."
+    """The same in a sentence or two."""
+    told = []
+    if "users" in drawn:
+        told.append(
+            f"{drawn['users']:,} of {drawn['of']:,} users were asked about, drawn in proportion to how much they have "
+            "rated; the intervals include what that leaves open."
+        )
+    if "targets" in drawn:
+        told.append(f"The numbers are about {drawn['targets']:,} targets, drawn from {drawn['items']:,} items.")
+    return " ".join(told)
 
 
 def resolve_items(some: SomeIds, data: Interactions, rng: int, label: str = "items") -> IntArray:

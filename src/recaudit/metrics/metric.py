@@ -42,6 +42,8 @@ class Metric:
     least: bool = False
     """Whether it is the least of something, which is found from above: where the least is not proved, less may do. A
     bounded value of any other metric is a lower bound."""
+    free_of: tuple[str, ...] = ()
+    """Settings of its audit that it does not depend on: two runs that differ in these alone share the number."""
     still: float | None = None
     """What a recommender has that takes no ratings in, where the definition says so: nothing that anybody rates
     changes anything. It stands in for the floors, which are not asked what a change would do."""

@@ -30,8 +30,8 @@ def times(value: float) -> str:
 
 
 def signed_percent(value: float) -> str:
-    """0.85 as +85%, 0.0042 as +0.42%."""
-    text = f"{100 * value:+,.{0 if abs(value) >= 0.01 else 2}f}%"
+    """0.8512 as +85.1%, 0.0042 as +0.42%, 12.5 as +1,250%."""
+    text = f"{100 * value:+,.{2 if abs(value) < 0.01 else 1 if abs(value) < 10 else 0}f}%"
     return minus(text) if text.strip("+-0.%") else "0%"
 
 

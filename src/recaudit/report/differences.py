@@ -23,7 +23,7 @@ SHOWN = ("worse", "better", "changed")
 """The verdicts of differences that are larger than chance."""
 _POINTS = ("share", "chance", "signed share")
 """Formats whose differences are percentage points."""
-_DECIMALS = {"share": 1, "chance": 1, "signed share": 0, "times": 0, "bits": 2}
+_DECIMALS = {"share": 1, "chance": 1, "signed share": 1, "times": 0, "bits": 2}
 _UNITS = {"share": " points", "chance": " points", "signed share": " points", "bits": " bits"}
 
 

@@ -19,6 +19,7 @@ from recaudit.registry import AUDITS
 from recaudit.report.kit.claims import Effect, against, between
 from recaudit.report.kit.numbers import Estimate
 from recaudit.runs import Run
+from recaudit.runs.manifest import StepRecord
 from recaudit.runs.recommenders import IMPERSONAL
 from recaudit.status import Status
 
@@ -144,7 +145,14 @@ class Evidence:
 
     def facts(self, model: str, audit: str) -> Mapping[str, Any]:
         """What the numbers of one model in a finished audit depend on."""
-        return next(step.settings for step in self.run.manifest.steps if (step.model, step.audit) == (model, audit))
+        return self._step(model, audit).settings
+
+    def asked(self, model: str, audit: str) -> Mapping[str, Any]:
+        """What was asked of one model in a finished audit, before it turned out as `facts` say."""
+        return self._step(model, audit).asked
+
+    def _step(self, model: str, audit: str) -> StepRecord:
+        return next(step for step in self.run.manifest.steps if (step.model, step.audit) == (model, audit))
 
     @cached_property
     def skipped(self) -> Mapping[tuple[str, str], str]:
@@ -191,7 +199,7 @@ class Evidence:
 
     def front(self, metric: str) -> str | None:
         """The model to speak of where this number is meant: the best ranking of those that have it."""
-        return next(iter(self.known(metric)), None)
+        return next(iter(self.spoken_of(metric)), None)
 
     def unasked(self, *audits: str) -> list[str]:
         """The models for which one of these audits was skipped."""
@@ -205,6 +213,11 @@ class Evidence:
         """The overall number of every model that has one, in the order of `models`."""
         found = {model: self.overall(model, metric, audit) for model in self.models}
         return {model: row for model, row in found.items() if row is not None and row.value is not None}
+
+    def spoken_of(self, metric: str) -> dict[str, Estimate]:
+        """Of `known`, the models that the page is about: those that personalise; the references where none does."""
+        about = self.personalised or self.references
+        return {model: estimate for model, estimate in self.known(metric).items() if model in about}
 
     def firm(self, metric: str) -> dict[str, Estimate]:
         """Of `known`, what rests on enough users to be spoken of as a finding."""

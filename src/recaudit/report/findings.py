@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import final
 
-from recaudit.audits.result import fidelity_words
+from recaudit.audits.result import fidelity_doubt, fidelity_words
 from recaudit.metrics.numbers import percent
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.kit.claims import Caution, Claim, Finding, Headline, in_order
+from recaudit.report.kit.notes import among
 from recaudit.report.kit.numbers import Estimate, count, listing, plural, some, verb
 from recaudit.report.sections.section import sections_of
 from recaudit.status import Status
@@ -104,11 +105,26 @@ def unchecked(evidence: Evidence) -> Iterator[Claim]:
         yield Caution(claim, " ".join(f"{some(list(models))}: {why}" for why, models in found.items()), "gaps")
 
 
+def doubtful(evidence: Evidence) -> Iterator[Claim]:
+    """Where did refits give hardly anything of what a rule promises, or were they so few that they do not tell?"""
+    found: dict[str, dict[str, str]] = {}
+    for step in evidence.run.manifest.steps:
+        if doubt := fidelity_doubt(step.settings.get("fidelity", {})):
+            found.setdefault(step.audit, {})[step.model] = doubt
+    anchors = {audit: section.anchor for section in sections_of(evidence) for audit in section.audits}
+    for audit, told in found.items():
+        claim = f"Refits cast doubt on the {audit} of {some(list(told))}"
+        detail = (
+            f"{'; '.join(f'{model}: {doubt}' for model, doubt in told.items())}. The numbers are what the rule for "
+        )
+        yield Caution(claim, detail + "new ratings promises; a larger `refits` tests more of it.", anchors[audit])
+
+
 def claims_of(evidence: Evidence) -> tuple[list[Finding], list[Caution]]:
     """Everything that the tables have to say: what stands, those findings that matter most first; and what is to be
     known about the evidence, first what everything rests on."""
     asked = (ask for section in sections_of(evidence) for ask in section.questions)
-    claims = [claim for question in (failures, *asked, left_out, unchecked) for claim in question(evidence)]
+    claims = [claim for question in (failures, *asked, left_out, unchecked, doubtful) for claim in question(evidence)]
     cautions = [claim for claim in claims if isinstance(claim, Caution)]
     everybody = evidence.run.manifest.data.users
     findings = in_order(replace(claim, among=everybody) for claim in claims if isinstance(claim, Finding))
@@ -171,28 +187,29 @@ def _standing(word: str, models: int, do: str, *, level: bool) -> str:
 def _say(evidence: Evidence) -> Headline | None:
     """None where reachability was not asked for, or has no answer."""
     meanings = {
-        "lift": "How many times as likely users of {} can make an item at best, on average.",
-        "discovery": "The share of items that users of {} can make likelier than by chance at best.",
+        "lift": "How many times as likely users of {} can make an item at best, on average{}.",
+        "discovery": "The share of items that users of {} can make likelier than by chance at best{}.",
     }
     for metric, meaning in meanings.items():
-        for model, own in evidence.known(metric).items():
+        for model, own in evidence.spoken_of(metric).items():
             facts = evidence.facts(model, "reachability")
             kept = f" {fidelity_words(facts['fidelity'])}" if "fidelity" in facts else ""
-            less = "Even at best an item is, on average, less likely once users of {} have rated other items."
+            less = "Even at best an item is, on average, less likely once users of {} have rated other items{}."
             said = less if metric == "lift" and own.below(1) else meaning
-            return _card("What users can change", own, said.format(model) + kept)
+            about = among(evidence, "reachability", model, "targets", "users")
+            return _card("What users can change", own, said.format(model, about) + kept)
     return None
 
 
 def _rating_error(evidence: Evidence) -> Headline | None:
-    """None where no model is known to predict ratings."""
-    known = evidence.known("rmse")
+    """None where no model that the page is about is known to predict ratings."""
+    known = evidence.spoken_of("rmse")
     if not known:
         return None
-    model = evidence.ranked("rmse")[0]
+    model = next(model for model in evidence.ranked("rmse") if model in known)
     low, high = evidence.run.manifest.data.scale
     level = [estimate.value for estimate in known.values()].count(known[model].value) > 1
-    standing = _standing("lowest", len(known), "predict ratings", level=level)
+    standing = _standing("lowest", len(known), "personalise and predict ratings", level=level)
     return _card("Rating error", known[model], f"RMSE of {model}{standing}, on a scale from {low:g} to {high:g}.")
 
 

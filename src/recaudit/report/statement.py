@@ -27,15 +27,15 @@ from recaudit.registry import AUDITS
 from recaudit.report.evidence import Evidence, GroupEstimate
 from recaudit.report.findings import gaps
 from recaudit.report.kit.markdown import rendered_markdown
-from recaudit.report.kit.notes import notes
-from recaudit.report.kit.numbers import Estimate, listing, plural, standing, written
+from recaudit.report.kit.notes import among, notes
+from recaudit.report.kit.numbers import Estimate, listing, plural, standing
 from recaudit.report.limits import cannot_say
 from recaudit.report.methods import method_lines, missing_lines
 from recaudit.report.sections.section import sections_of
 from recaudit.report.verdict import verdict_of
 from recaudit.runs import Run
 from recaudit.runs.folder import RESULTS
-from recaudit.specification import as_data
+from recaudit.specification import as_data, written
 from recaudit.status import Status
 from recaudit.version import __version__
 
@@ -49,6 +49,13 @@ _MEASURED = ("relevant", "ratings", "candidates", "baseline", "distance", "categ
 _SEARCH = ("solver", "tolerance", "budget", "sequences", "refits", "draws")
 """Settings and facts of several audits: who and what is asked about, by what measure, and how hard the answer is
 looked for."""
+_ABOUT = {
+    "reachability": ("targets", "users"),
+    "recourse": ("users",),
+    "instability": ("viewers", "editors"),
+    "folding": ("sample",),
+}
+"""Settings by which every number of an audit may be about a draw."""
 _CLOCKS = {1e9: "seconds", 1e12: "milliseconds", 1e15: "microseconds"}
 _SINCE_1990, _UNTIL_2100 = 0.63, 4.1
 
@@ -61,7 +68,7 @@ class StatedNumber:
     label: str
     model: str
     of: str
-    """What it is about where it is not about all: a contrast, a lever, a point of a curve."""
+    """What it is about where it is not about all: a contrast, a lever, a point of a curve, who and what was drawn."""
     estimate: Estimate
     worst: str
     """The group of users that is worst off, where groups differ beyond their intervals; empty where none can be."""
@@ -203,7 +210,8 @@ class AuditAccount:
     def _number(self, model: str, row: Mapping[str, Any]) -> StatedNumber:
         estimate = Estimate.of(self.evidence.definitions[row["metric"]], row)
         worst = "" if row["of"] else worst_off(self.evidence, model, row["metric"], self.name)
-        return StatedNumber(self.label(estimate.metric), model, row["of"], estimate, worst)
+        drawn = among(self.evidence, self.name, model, *_ABOUT.get(self.name, ())).removeprefix(", among ")
+        return StatedNumber(self.label(estimate.metric), model, row["of"] or drawn, estimate, worst)
 
     @property
     def left_out(self) -> list[str]:

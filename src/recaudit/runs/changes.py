@@ -8,10 +8,12 @@ from typing import Any, final, get_args
 
 from recaudit.registry import AUDITS
 from recaudit.runs.folder import Run
-from recaudit.specification import Some
+from recaudit.specification import Some, written
 
 _HOW = frozenset({"by", "confidence", "samples", "refits", "pairs", "best_ratings", "best_actions"})
 """Settings of an audit that change what is told, and no number of which two results could be compared."""
+_NOTHING = dict.fromkeys(("None", "none"), "")
+"""How a setting says that it is not set: a model that has no such setting says the same."""
 _DRAWN = (Some | None, get_args(Some)[0])
 """Settings that are ids, or how many of them to draw."""
 
@@ -25,7 +27,7 @@ class RunChange:
     """"data", "configuration", "model" or "versions"."""
     name: str
     before: str
-    """Empty where it is not there."""
+    """In words; empty where it is not there, or none."""
     after: str
 
 
@@ -80,8 +82,9 @@ def differing(what: str, before: Mapping[str, Any], after: Mapping[str, Any]) ->
     for name in dict.fromkeys([*first, *second]):
         if {} in (first.get(name), second.get(name)) and any(key.startswith(f"{name}.") for key in (*first, *second)):
             continue  # an empty table beside one with keys: the keys are told
-        if first.get(name) != second.get(name):
-            yield RunChange(what, name, _written(first.get(name)), _written(second.get(name)))
+        one, other = (_NOTHING.get(own := written(each.get(name)), own) for each in (first, second))
+        if first.get(name) != second.get(name) and (one or other):
+            yield RunChange(what, name, one, other)
 
 
 def _flat(value: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
@@ -90,7 +93,3 @@ def _flat(value: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any
             yield from _flat(own, f"{within}{name}.")
         else:
             yield f"{within}{name}", own
-
-
-def _written(value: object) -> str:
-    return "" if value is None else str(value)

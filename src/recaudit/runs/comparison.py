@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, final
+from typing import Annotated, Any, final
 
 import numpy as np
 import polars as pl
@@ -31,6 +31,7 @@ from recaudit.registry import AUDITS, Displayed
 from recaudit.runs.changes import RunChange, changes, settings_of
 from recaudit.runs.folder import Run
 from recaudit.runs.list_changes import list_changes
+from recaudit.specification import written
 from recaudit.status import Status
 
 COMPARISON_SCHEMA = {
@@ -190,23 +191,37 @@ def _compared(
             lacking = "the first" if audit not in steps[0] else "the second"
             left_out.append(LeftOut(name, audit, f"{lacking} run has no such audit of this model"))
             continue
-        asked = [settings_of(audit, step[audit]) for step in steps]
-        told = [f"{key} is {one} and {asked[1][key]}" for key, one in asked[0].items() if one != asked[1][key]]
-        if told:
-            left_out.append(LeftOut(name, audit, f"it was asked differently: {', '.join(told)}"))
+        refused, why = _asked_differently(audit, *(step[audit] for step in steps))
+        if why:
+            left_out.append(LeftOut(name, audit, why, refused))
+        if why and not refused:
             continue
         sides = _Side(before.result(labels[0], audit)), _Side(after.result(labels[1], audit))
         drawn = before.manifest.data.fingerprint == after.manifest.data.fingerprint and any(
             isinstance(step[audit].get(setting), int) for step in steps for setting in _drawn(audit)
         )
-        found = _differences(*sides, bootstrap, drawn=drawn)
-        missing = {why: sorted(metrics - set(found["metric"])) for why, metrics in _reasons(*sides).items()}
+        found = _differences(*sides, bootstrap, drawn=drawn).filter(~pl.col("metric").is_in(refused))
+        told = {*found["metric"], *refused}
+        missing = {why: sorted(metrics - told) for why, metrics in _reasons(*sides).items()}
         left_out += [LeftOut(name, audit, why, tuple(metrics)) for why, metrics in missing.items() if metrics]
         frames.append(_with_standing(found, *sides).with_columns(model=pl.lit(name), audit=pl.lit(audit)))
     if not frames:
         return pl.DataFrame(schema=COMPARISON_SCHEMA), left_out
     whole = decided(pl.concat(frames), bootstrap.confidence, correction)
     return whole.select(pl.col(column).cast(kind) for column, kind in COMPARISON_SCHEMA.items()), left_out
+
+
+def _asked_differently(audit: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+    """The metrics that depend on what one run asked otherwise than the other, none where all do; and how it differs."""
+    one, other = settings_of(audit, before), settings_of(audit, after)
+    differing = [key for key in one if one[key] != other[key]]
+    if not differing:
+        return (), ""
+    metrics = {metric.name: set(differing) <= set(metric.free_of) for metric in AUDITS[audit].metrics}
+    refused = [name for name, free in metrics.items() if not free]
+    told = ", ".join(f"{key} is {written(one[key])} and {written(other[key])}" for key in differing)
+    remedy = f"to compare it, run one of the two again with the other's {' and '.join(differing)}"
+    return tuple(refused) if len(refused) < len(metrics) else (), f"it was asked differently: {told}; {remedy}"
 
 
 def differences(before: Result, after: Result, bootstrap: Bootstrap, *, drawn: bool = False) -> pl.DataFrame:

@@ -156,8 +156,11 @@ class Fidelity(Audit):
         )
         pairs = pl.concat([promises.select(looking, other), compared], how="horizontal")
         causes = dict.fromkeys(why for refit in after for why in refit.values() if isinstance(why, str))
+        summary = _summary(pairs, float(noise))
+        tested = {"pairs": pairs["realised"].count(), **dict(summary.select("metric", "value").iter_rows())}
         facts = {"statuses": dict(pairs["status"].value_counts().iter_rows()), "causes": list(causes)}
-        return Result(self, {"summary": _summary(pairs, float(noise)), "pairs": pairs}, rng=rng, facts=facts)
+        facts["fidelity"] = tested | _shares(pairs)
+        return Result(self, {"summary": summary, "pairs": pairs}, rng=rng, facts=facts)
 
     def _promises(self, subject: Subject, context: Context) -> pl.DataFrame:
         """What the audit says about the pairs that are looked at, with the best ratings."""
@@ -219,6 +222,14 @@ def _summary(pairs: pl.DataFrame, noise: float) -> pl.DataFrame:
         for name, value in values.items()
     ]
     return pl.DataFrame(rows, SUMMARY_SCHEMA)
+
+
+def _shares(pairs: pl.DataFrame) -> dict[str, dict[str, float]]:
+    """The least, the median and the largest share of its promised gain that a refit gave; none of no promises."""
+    gain = pl.col("promised") - pl.col("baseline")
+    found = pairs.filter(gain > _GAIN).select((pl.col("realised") - pl.col("baseline")) / gain).to_series().drop_nulls()
+    ends = np.quantile(found.to_numpy(), [0.0, 0.5, 1.0]).tolist() if len(found) else []
+    return {"shares": dict(zip(("least", "median", "most"), ends, strict=True))} if ends else {}
 
 
 @final

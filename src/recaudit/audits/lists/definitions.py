@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from recaudit.metrics.metric import Metric
 
+_OF_LISTS = ("k", "policy", "relevant")
+"""Settings of lists, without which ratings are predicted."""
 ACCURACY = (
     Metric(
         "rmse",
@@ -13,6 +15,7 @@ ACCURACY = (
         "sqrt(mean((predicted - rating)^2))",
         "0 and up, in rating units; 0: every rating predicted exactly.",
         "lower",
+        free_of=_OF_LISTS,
     ),
     Metric(
         "mae",
@@ -22,6 +25,7 @@ ACCURACY = (
         "mean(|predicted - rating|)",
         "0 and up, in rating units; 0: every rating predicted exactly.",
         "lower",
+        free_of=_OF_LISTS,
     ),
     Metric(
         "ndcg",

@@ -181,7 +181,7 @@ class Reachability(RuleAudit):
         facts = {"baseline": self.resolved_baseline, **rating_facts(model, log, self.actions, users, rng)}
         facts |= rule_facts(self, subject, model, log, context)
         facts |= system_facts(model) | draw_facts(
-            self.users, len(users), log, targets if self.targets is None else None
+            self.users, len(users), log, None if isinstance(self.targets, tuple) else targets
         )
         size, engine = USERS, context.engine
         if context.device != "cpu":

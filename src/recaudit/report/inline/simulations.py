@@ -8,9 +8,10 @@ import polars as pl
 
 from recaudit.report.inline.card import Card, CardTable, number
 from recaudit.report.inline.figures import lines
-from recaudit.report.kit.numbers import Estimate, plural, written
+from recaudit.report.kit.numbers import Estimate, plural
 from recaudit.report.simulation.terms import ONLINE, term
 from recaudit.simulate.loop.simulation import Comparison, Simulation, interval
+from recaudit.specification import written
 
 _QUESTION = "What happens when people rate what they are shown, and the recommender learns from it?"
 _INTERVAL = "95% interval"

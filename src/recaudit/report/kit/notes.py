@@ -8,9 +8,18 @@ from typing import Any, NamedTuple
 from recaudit.audits.result import fidelity_words
 from recaudit.audits.samples import drawn_words
 from recaudit.report.evidence import Evidence
-from recaudit.report.kit.numbers import count, plural
+from recaudit.report.kit.numbers import count, listing, plural
 
 CHOSEN = "Each model's beta is chosen so that it spreads over {:g} items on average"
+
+
+_ASKED = {
+    "targets": ("item", "items"),
+    "items": ("item for each user", "items for each user"),
+    **dict.fromkeys(("users", "viewers", "sample"), ("user", "users")),
+    "editors": ("editor", "editors"),
+}
+"""Settings that say whom or what an audit asks about, and what one and several of these are called."""
 
 
 class Note(NamedTuple):
@@ -34,6 +43,22 @@ def basis(evidence: Evidence, audit: str, model: str) -> str:
     """The rule behind a number of this model and how it was checked, to stand after the number; empty without one."""
     facts = evidence.facts(model, audit)
     return f" How {model} takes in ratings: {_rule(facts)}" if "rule" in facts else ""
+
+
+def among(evidence: Evidence, audit: str, model: str, *settings: str) -> str:
+    """Whom and what a number of this model is about, to stand at the end of a claim, where the settings of these names
+    drew or named them: `, among 50 drawn items and 200 drawn users`; empty where it is about all."""
+    facts, data = evidence.facts(model, audit), evidence.run.manifest.data
+    drawn, told = facts.get("drawn", {}), []
+    for name in settings:
+        one, many = _ASKED[name]
+        unsaid = drawn.get("users" if one == "user" else name)
+        some = evidence.asked(model, audit).get(name) or facts.get(name) or unsaid
+        if isinstance(some, list):
+            told.append(plural(len(some), f"named {one.partition(' ')[0]}"))
+        elif isinstance(some, int) and some < (data.items if name in ("targets", "items") else data.users):
+            told.append(plural(some, f"drawn {one}", f"drawn {many}"))
+    return f", among {listing(told)}" if told else ""
 
 
 def _rule(facts: Mapping[str, Any]) -> str:

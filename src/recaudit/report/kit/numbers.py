@@ -9,6 +9,7 @@ from typing import Any, final
 
 from recaudit.metrics.intervals import FEWEST_USERS
 from recaudit.metrics.metric import Metric
+from recaudit.specification import written
 from recaudit.status import Status
 
 NOT_AVAILABLE = "n/a"
@@ -161,12 +162,3 @@ def settings_line(settings: Mapping[str, Any], *, facts: bool = False) -> str:
         if not facts or not isinstance(value, Mapping) or "kind" in value
     }
     return ", ".join(f"{name} = {written(value)}" for name, value in told.items() if value is not None) or "none"
-
-
-def written(value: Any) -> str:
-    """A setting as plain data in words: a part such as {"kind": "softmax", "beta": 2.0} as `softmax(beta=2.0)`."""
-    if isinstance(value, Mapping):
-        inner = ", ".join(f"{name}={written(own)}" for name, own in value.items() if name != "kind" and own is not None)
-        kind = str(value.get("kind", "")).rsplit(":", 1)[-1]  # of a part that is not registered, its class
-        return f"{kind}({inner})" if inner else kind
-    return " ".join(map(written, value)) if isinstance(value, list | tuple) else str(value)

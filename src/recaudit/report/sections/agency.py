@@ -23,9 +23,10 @@ from recaudit.report.kit import charts as kit
 from recaudit.report.kit.claims import Claim, Effect, Finding, Measure, error_of_share, in_logs
 from recaudit.report.kit.comparisons import NumberTable, TableRow, group_tables, model_colors, overview, user_cell
 from recaudit.report.kit.measures import measure
-from recaudit.report.kit.notes import basis
-from recaudit.report.kit.numbers import Estimate, written
+from recaudit.report.kit.notes import among, basis
+from recaudit.report.kit.numbers import Estimate
 from recaudit.report.sections.section import Section
+from recaudit.specification import written
 
 AUDIT = "agency"
 
@@ -191,7 +192,7 @@ def own_say(evidence: Evidence) -> Iterator[Claim]:
     said = ", ".join(f"{estimate.full} {how[when]}" for when, estimate in lifts.items())
     doubled = [f"{own.full} of items {WHEN[when]}" for when, own in _firm(evidence, "doubled", model)[1].items()]
     claim = f"With {k} ratings, users of {model} {verb} an item {most.text.lstrip(TIMES)} times as likely at best, "
-    claim += "on average"
+    claim += "on average" + among(evidence, AUDIT, model, "targets", "users")
     detail = f"Lift: {said}." + (f" At least twice as likely: {', '.join(doubled)}." if doubled else "")
     detail += basis(evidence, AUDIT, model)
     advice = "Look at what others can do with as many ratings: a model that follows its users may follow others too."
@@ -223,6 +224,7 @@ def others_say(evidence: Evidence) -> Iterator[Claim]:
     average = f"{distance} on average: {', '.join(means)}; " if means else f"{distance}: "
     largest = f" The largest: {', '.join(pairs)}." if pairs else ""
     detail = f"{average}0.5 would be unstable.{largest}{basis(evidence, AUDIT, model)}"
+    claim += among(evidence, AUDIT, model, "users", "editors")
     yield Finding(claim, detail, AUDIT, effect, measure(evidence, model, f"{when}_unstable_share"), advice)
 
 
@@ -230,6 +232,7 @@ def popular_items_move(evidence: Evidence) -> Iterator[Claim]:
     """Can popular items be lifted further than others, or less far?"""
     for model, when, (popular, between, ratio), verb, way in _contrasts(evidence, "lift", 1.0):
         claim = f"Users of {model} {verb} popular items {way} than intermediate ones"
+        claim += among(evidence, AUDIT, model, "users")
         detail = f"{WHEN[when].capitalize()}: {popular.full} against {between.full}, a ratio of "
         detail += f"{times(ratio.value or 1.0)} {ratio.interval} on the same users.{basis(evidence, AUDIT, model)}"
         label, text = "Lift of popular over intermediate items", times(ratio.value or 1.0)
@@ -242,6 +245,7 @@ def active_users_move(evidence: Evidence) -> Iterator[Claim]:
     """Do the most active users move others further?"""
     for model, when, (active, between, gap), verb, way in _contrasts(evidence, "instability", 0.0):
         claim = f"The most active users of {model} {verb} others {way} than users in between"
+        claim += among(evidence, AUDIT, model, "users")
         detail = f"Instability {WHEN[when]}: {active.full} against {between.full}, a difference of {gap.signed} on the "
         detail += f"same users.{basis(evidence, AUDIT, model)}"
         label, metric = "Instability by active less that by other users", f"{when}_instability"

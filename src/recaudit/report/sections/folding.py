@@ -16,6 +16,7 @@ from recaudit.report.kit.charts import MUTED, Figure, Rows, by_series, chart, ex
 from recaudit.report.kit.claims import Claim, Finding, between
 from recaudit.report.kit.comparisons import group_tables, model_colors, overview
 from recaudit.report.kit.measures import measure
+from recaudit.report.kit.notes import among
 from recaudit.report.kit.numbers import some
 from recaudit.report.sections.section import Section
 
@@ -89,6 +90,7 @@ def from_nowhere(evidence: Evidence) -> Iterator[Claim]:
     numbers = some([f"{name} {shares[name].full}" for name in reversed(ranked)])
     cases = evidence.each(AUDIT, Folded.of)[model].cases
     claim = f"{shares[model].text} of what {model} shows has hardly anything to do with the user"
+    claim += among(evidence, AUDIT, model, "sample")
     detail = f"{evidence.label('spurious_share')}: {numbers}.{f' {_example(cases[0])}' if cases else ''}"
     advice = f"Let {model} learn from what users left unrated (unobserved_weight), or regularise it more, and audit "
     advice += "folding again."
@@ -107,6 +109,7 @@ def precise_but_folded(evidence: Evidence) -> Iterator[Claim]:
     precise, least = by_error[0], by_folding[0]
     if evidence.predicts_better(precise, least) and folded[precise].apart_from(folded[least]):
         claim = f"{precise} predicts ratings better than {least}, but folds more"
+        claim += among(evidence, AUDIT, precise, "sample")
         detail = f"Folding: {folded[precise].full} against {folded[least].full}; RMSE: {error[precise].full} against "
         detail += f"{error[least].full}."
         advice = f"Do not choose between them by RMSE alone: where lists are shown, take {least}, or let {precise} "
@@ -132,6 +135,7 @@ def what_was_left_unrated(evidence: Evidence) -> Iterator[Claim]:
         written = {name: evidence.definitions[name].written(point[name]) for name in ("folding", "rmse")}
         verdict = "RMSE gets no worse." if free else "Of the weights tried, it is the best bargain."
         claim = f"{model} would fold less if what users left unrated counted for something"
+        claim += among(evidence, AUDIT, model, "sample")
         detail = f"With a weight of {point['at']:g} on unrated pairs, folding goes from {now.text} to "
         detail += f"{written['folding']} and RMSE from {error.text} to {written['rmse']}. {verdict}"
         advice = f"Set unobserved_weight = {point['at']:g} for {model}."

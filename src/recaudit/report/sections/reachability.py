@@ -23,7 +23,7 @@ from recaudit.report.kit.comparisons import (
     overview,
 )
 from recaudit.report.kit.measures import measure, touched
-from recaudit.report.kit.notes import CHOSEN, basis
+from recaudit.report.kit.notes import CHOSEN, among, basis
 from recaudit.report.kit.numbers import count, plural, some, standing
 from recaudit.report.sections.reach import AUDIT, STEP, Reach
 from recaudit.report.sections.section import Section
@@ -140,6 +140,7 @@ def users_say(evidence: Evidence) -> Iterator[Claim]:
         sentences.append(f"{scales if perplexity is None else CHOSEN.format(perplexity)}.")
     detail = " ".join(sentences) + basis(evidence, AUDIT, model)
     effect = evidence.size(in_logs(lift), equal=not (lift.above(1) or lift.below(1)))
+    claim += among(evidence, AUDIT, model, "targets", "users")
     yield Finding(claim, detail, "reach", effect, measure(evidence, model, "lift"), advice)
 
 
@@ -153,6 +154,7 @@ def least_discovery(evidence: Evidence) -> Iterator[Claim]:
         least, most = gaps[0]
         numbers = [f"{_against_before(low)}, {_against_before(high)}" for low, high in gaps]
         claim = f"With {model}, {most.people} can discover more than {least.people}"
+        claim += among(evidence, AUDIT, model, "targets", "users")
         detail = f"Discovery: {'; '.join(numbers)}.{basis(evidence, AUDIT, model)}"
         advice = f"Explore more for {least.people}, or ask them about more items, and audit the same groups again."
         shown, people = measure(evidence, model, "discovery", least, most), touched(evidence, model, "discovery", least)
@@ -172,6 +174,7 @@ def popular_within_reach(evidence: Evidence) -> Iterator[Claim]:
             before = f" Without strategy: {most.estimate.before} and {least.estimate.before}"
             before += f"{_times_more(most.estimate.baseline, least.estimate.baseline)}."
         claim = f"Even at best, popular items are easier to get from {model}"
+        claim += among(evidence, AUDIT, model, "targets", "users")
         detail = f"Best chance: {most.estimate.full} for {most.things}, {least.estimate.full} for {least.things}"
         detail += f"{_times_more(most.estimate.value, least.estimate.value)}.{before}{basis(evidence, AUDIT, model)}"
         advice = f"Ratings alone do not bring {least.things} within reach: damp popularity in training, or explore."
@@ -192,6 +195,7 @@ def out_of_reach(evidence: Evidence) -> Iterator[Claim]:
     named = [f"{row['title']}, {chance(row['best'])} at best" for row in unreached.head(_NAMED).iter_rows(named=True)]
     others = f"; and {plural(len(unreached) - _NAMED, 'other')}" if len(unreached) > _NAMED else ""
     claim = f"With {model}, no user asked can make {share} of the items likelier than by chance"
+    claim += among(evidence, AUDIT, model, "targets", "users")
     detail = f"{count(len(unreached))} of {plural(len(reach.items), 'item')}, whatever the "
     detail += f"{plural(len(reach.users), 'user')} asked would rate. Hardest: {'; '.join(named)}{others}."
     detail += basis(evidence, AUDIT, model)
@@ -278,6 +282,7 @@ def _detail(evidence: Evidence, model: str) -> dict[str, Any]:
     return {
         "model": model,
         "asked": found.users + found.excluded,
+        "targets": len(reach.items),
         "pairs": f"{count(reach.pairs)}, {'all solved' if settled else f'of which {standing(reach.statuses)}'}",
         "chances": chances(evidence, model),
         "points": len(reach.points),

@@ -25,7 +25,7 @@ from recaudit.report.kit.comparisons import (
     overview,
 )
 from recaudit.report.kit.measures import measure, touched
-from recaudit.report.kit.notes import basis
+from recaudit.report.kit.notes import among, basis
 from recaudit.report.kit.numbers import Estimate, count, plural
 from recaudit.report.sections.reachability import describe_actions
 from recaudit.report.sections.section import Section
@@ -192,11 +192,18 @@ def out_of_hands(evidence: Evidence) -> Iterator[Claim]:
     goal, how = settings.get("goal", {}), describe_actions(settings.get("actions") or {})
     wanted = f"{_VERBS.get(goal.get('kind', ''), 'get')} {goal_words(goal)}"
     claim = f"In {percent(stands['impossible'])} of cases users of {model} cannot {wanted}, however they {how}"
+    claim += _about(evidence, model)
     detail = f"Within reach: {own.full}, {own.before or 'an unknown share'} without doing anything. "
     detail += f"That the others cannot is proved{', but for what was not decided' if stands['open'] else ''}."
     detail += basis(evidence, AUDIT, model)
     advice = "What ratings cannot bring about needs another way: search, browsing, or a recommender that explores."
     yield Finding(claim, detail, AUDIT, evidence.size(own, value=1.0), measure(evidence, model, "within_reach"), advice)
+
+
+def _about(evidence: Evidence, model: str) -> str:
+    """Of which draws a claim is; what is in a list already is not drawn."""
+    drawn = evidence.settings[AUDIT].get("goal", {}).get("kind") in ("top", "likely")
+    return among(evidence, AUDIT, model, *(["items"] if drawn else []), "users")
 
 
 def harder_for_some(evidence: Evidence) -> Iterator[Claim]:
@@ -208,7 +215,7 @@ def harder_for_some(evidence: Evidence) -> Iterator[Claim]:
             continue
         least, most = gaps[0]
         worse = most if metric == "effort" else least
-        claim = f"With {model}, {most.people} {more} {least.people}"
+        claim = f"With {model}, {most.people} {more} {least.people}{_about(evidence, model)}"
         numbers = "; ".join(
             f"{low.estimate.full} for {low.people}, {high.estimate.full} for {high.people}" for low, high in gaps
         )

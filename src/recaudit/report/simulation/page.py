@@ -15,7 +15,7 @@ from recaudit.metrics.metric import Metric
 from recaudit.report.kit.charts import existing
 from recaudit.report.kit.comparisons import Mark, NumberTable, Overview, TableCell, TableRow, cell, number_cell
 from recaudit.report.kit.document import rendered
-from recaudit.report.kit.numbers import listing, plural, written
+from recaudit.report.kit.numbers import listing, plural
 from recaudit.report.simulation import charts
 from recaudit.report.simulation.evidence import (
     LAST,
@@ -29,6 +29,7 @@ from recaudit.report.simulation.evidence import (
 from recaudit.report.simulation.findings import findings_of, headlines_of, p_value_text
 from recaudit.report.simulation.terms import OFFLINE, ONLINE, TERMS, term
 from recaudit.simulate.offline.comparison import OfflineOnline
+from recaudit.specification import written
 from recaudit.status import Status
 from recaudit.version import __version__
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self, final
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
 
 from recaudit.audits.audit import definitions
 from recaudit.errors import InputError, did_you_mean
@@ -160,21 +161,32 @@ def measuring(metric: str) -> list[str]:
     return [name for name, audit in AUDITS.items() if metric in (own.name for own in audit.metrics)]
 
 
+_EXAMPLE = (
+    "For example Gate(rule=[Rule(metric='ndcg', not_worse_by='5%')]); in a file each rule is a table under two "
+    "brackets, [[rule]]."
+)
+
+
 def _listed(rules: object) -> object:
-    if isinstance(rules, dict):
-        raise mistake((), rules, "a list, written with two brackets: [[rule]]")
+    if not isinstance(rules, list | tuple):
+        raise mistake((), rules, "a list of rules", _EXAMPLE)
+    for place, rule in enumerate(rules):
+        if not isinstance(rule, Rule | Mapping):
+            raise mistake((place,), rule, "a rule: a Rule, or a table with its settings", _EXAMPLE)
     return rules
 
 
 def _some(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     if not rules:
-        raise mistake((), None, "at least one [[rule]]")
+        raise mistake((), None, "at least one rule", _EXAMPLE)
     return rules
 
 
 @final
 class Gate(Specification):
     """What a run must hold to before its models are released."""
+
+    model_config = ConfigDict(populate_by_name=True)
 
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     """The level of all rules together that have none of their own: where nothing has changed, the gate fails in at
