@@ -92,12 +92,12 @@ def test_two_items_have_a_closed_form() -> None:
     assert beta_of(model, perplexity) == pytest.approx(np.log(share / (1 - share)) / gap, rel=1e-9)
 
 
-def test_it_is_the_mean_over_users_of_what_they_may_choose_from(als: FittedModel) -> None:
+def test_it_is_the_mean_entropy_of_what_users_may_choose_from(als: FittedModel) -> None:
     beta = beta_of(als, 7.5)
     everybody = np.arange(als.data.n_users)
     unseen = torch.from_numpy(~als.data.seen(everybody))
     shares = Softmax(beta=beta).log_probabilities(als.scores(everybody), unseen).exp().numpy()
-    assert np.exp(entr(shares).sum(axis=1)).mean() == pytest.approx(7.5, rel=1e-9)
+    assert np.exp(entr(shares).sum(axis=1).mean()) == pytest.approx(7.5, rel=1e-9)
     policy, facts = resolve(Softmax(perplexity=7.5), als, "all", 0)
     assert facts["spread_users"] == als.data.n_users
     assert policy != Softmax(beta=beta)
@@ -131,6 +131,22 @@ def test_who_has_nothing_to_choose_from_is_left_out() -> None:
     seen = Interactions.from_frame(frame.filter(pl.col("user") == "a"))
     with pytest.raises(NotSupportedError, match="nobody is known to have a choice"):
         beta_of(Fixed(seen, scores[:1]), 1.5)
+
+
+def test_few_users_with_close_scores_do_not_decide() -> None:
+    """Their mean number of items would stay above any perplexity but a large one, whatever beta is."""
+    scores = np.tile(np.append(np.linspace(0, 5, 500), 9.0), (50, 1))
+    scores[0] *= 1e-6
+    assert 1 < beta_of(Fixed(log_of(50, 500), scores), 5) < 100
+
+
+def test_users_for_whom_nothing_is_told_apart_are_left_out() -> None:
+    """No beta concentrates what they are shown; to rounding, beside the scores of others."""
+    scores = np.array([[4.0, 3.0, 2.0, 1.0, 0.0, 9.0]] * 4)
+    scores[1], scores[2] = 0.0, 1e-15 * np.arange(6)
+    policy, facts = resolve(Softmax(perplexity=2), Fixed(log_of(4, 5), scores), "unseen", 0)
+    assert policy == resolve(Softmax(perplexity=2), Fixed(log_of(2, 5), scores[[0, 3]]), "unseen", 0)[0]
+    assert (facts["spread_users"], facts["same_scores"]) == (2, 2)
 
 
 @pytest.mark.parametrize("factor", [1e-3, 7.3, 4000.0])

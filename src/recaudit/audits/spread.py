@@ -1,8 +1,10 @@
 """The beta of `Softmax(perplexity=n)`: that with which a model's recommendations are spread over n items.
 
-The perplexity of a user's recommendations is exp(entropy), so many equally likely items. It falls with beta, from the
-number of candidates to the number of items that share the highest score: its mean over users takes a value in between
-at one beta alone.
+The perplexity of a user's recommendations is exp(entropy), so many equally likely items, and that of a model's exp of
+the mean entropy over users, as it is of texts: a few users for whom all scores are close, and who have thousands of
+items at any beta, do not decide it. It falls with beta, from the number of candidates to the number of items that share
+the highest score, and takes a value in between at one beta alone. Users for whom a model tells no item from another have the same perplexity at every beta: they say
+nothing about it, and are left out.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from recaudit.models.given.black_box import BlackBox
 from recaudit.models.response import OpaqueResponse
 from recaudit.policies import ListPolicy, Softmax
 from recaudit.policies.selection import check_finite
+from recaudit.ties import TIE
 
 if TYPE_CHECKING:
     from recaudit.audits.audit import Audit, Context, Subject
@@ -49,8 +52,8 @@ def resolved(audit: AnyAudit, subject: Subject, context: Context) -> tuple[AnyAu
     """The audit with a beta for each perplexity, and what a result says of it; as it is, where it names none.
 
     Beta is that of the subject's own model, where it has none of the recommender fitted to the whole log. Facts:
-    `perplexity`, the `beta` found, over how many users (`spread_users`); under `follows` the same of what is shown on
-    the way into the future.
+    `perplexity`, the `beta` found, over how many users (`spread_users`) and how many were left out because all that
+    they may be shown has one score (`same_scores`); under `follows` the same of what is shown on the way into the future.
     """
     update: dict[str, Any] = {}
     facts: dict[str, Any] = {}
@@ -81,7 +84,8 @@ def resolve(
     """The policy for this model, with facts as `resolved` has them; any but a softmax with a perplexity as it is.
 
     What a user is recommended is chosen from what they have not rated or, where `candidates` are "all", from every
-    item. Users who have nothing to choose from, and those about whom a system gives no answer, are left out.
+    item. Users who have nothing to choose from, those for whom everything scores the same, and those about whom a
+    system gives no answer are left out.
     """
     if not isinstance(policy, Softmax) or policy.perplexity is None:
         return policy, {}
@@ -90,9 +94,14 @@ def resolve(
             "This system gives its own probabilities, whose spread is its own: they have no other policy than "
             f"Softmax(beta=1), and {policy!r} was received."
         )
-    below_best = _below_best(model, candidates, rng)
+    every = _below_best(model, candidates, rng)
+    extents = np.array([-row.min() for row in every])
+    told_apart = extents > TIE * extents.max(initial=0.0)
+    below_best = [row for row, own in zip(every, told_apart, strict=True) if own] or every
     beta = _beta_of(policy.perplexity, below_best, model.called)
-    return Softmax(beta=beta), {"perplexity": policy.perplexity, "beta": beta, "spread_users": len(below_best)}
+    facts = {"perplexity": policy.perplexity, "beta": beta, "spread_users": len(below_best)}
+    left_out = len(every) - len(below_best)
+    return Softmax(beta=beta), facts | ({"same_scores": left_out} if left_out else {})
 
 
 def _open(value: object) -> TypeGuard[Softmax]:
@@ -128,14 +137,14 @@ def _rows(model: FittedModel, candidates: Candidates, users: IntArray) -> list[F
     return [own - own.max(initial=-np.inf) for own in rows]
 
 
-def _mean_perplexity(log_beta: float, below_best: list[FloatArray]) -> float:
+def _perplexity(log_beta: float, below_best: list[FloatArray]) -> float:
     """With p_i = exp(beta d_i) / Z, where d_i <= 0 is how far i is below the best: H = log Z - beta sum of p_i d_i."""
     beta, total = np.exp(log_beta), 0.0
     for row in below_best:
         weights = np.exp(beta * row)
         normaliser = weights.sum()
-        total += normaliser * np.exp(-beta * (weights * row).sum() / normaliser)
-    return float(total / len(below_best))
+        total += np.log(normaliser) - beta * (weights * row).sum() / normaliser
+    return float(np.exp(total / len(below_best)))
 
 
 def _beta_of(perplexity: float, below_best: list[FloatArray], name: str) -> float:
@@ -145,7 +154,7 @@ def _beta_of(perplexity: float, below_best: list[FloatArray], name: str) -> floa
             f"{name}: nobody is known to have a choice of items, so that perplexity has no meaning."
         )
     low, high = (float(np.log(beta)) for beta in BETAS)
-    most, least = (_mean_perplexity(end, below_best) for end in (low, high))
+    most, least = (_perplexity(end, below_best) for end in (low, high))
     if not least < perplexity < most:
         why = "users have no more to choose from" if perplexity >= most else "their scores are too close to each other"
         raise NotSupportedError(
@@ -154,6 +163,6 @@ def _beta_of(perplexity: float, below_best: list[FloatArray], name: str) -> floa
         )
 
     def above(log_beta: float) -> float:
-        return float(np.log(_mean_perplexity(log_beta, below_best) / perplexity))
+        return float(np.log(_perplexity(log_beta, below_best) / perplexity))
 
     return float(np.exp(brentq(above, low, high, xtol=_TOLERANCE, maxiter=_STEPS)))

@@ -68,12 +68,13 @@ def _rule(facts: Mapping[str, Any]) -> str:
 
 def _spread(facts: Mapping[str, Mapping[str, Any]]) -> list[Note]:
     """A note for each perplexity for which betas were chosen."""
-    found: dict[float, dict[str, float]] = {}
+    found: dict[float, list[str]] = {}
     for model, own in facts.items():
         if "perplexity" in own:
-            found.setdefault(own["perplexity"], {})[model] = own["beta"]
-    each = {n: ", ".join(f"{model} {beta:.3g}" for model, beta in betas.items()) for n, betas in found.items()}
-    return [Note(f"{CHOSEN.format(n)}: {betas}.") for n, betas in each.items()]
+            left_out = plural(own["same_scores"], "user") if "same_scores" in own else ""
+            less = f" (without {left_out} for whom all items score the same)" if left_out else ""
+            found.setdefault(own["perplexity"], []).append(f"{model} {own['beta']:.3g}{less}")
+    return [Note(f"{CHOSEN.format(n)}: {', '.join(betas)}.") for n, betas in found.items()]
 
 
 def _questions(model: str, facts: Mapping[str, Any]) -> list[Note]:
