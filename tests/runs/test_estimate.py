@@ -356,6 +356,13 @@ class TestDryRun:
         assert "within a factor of two" in said
         assert "slow: users = 1000 instead of 2,000" in said
 
+    def test_it_says_what_will_have_no_result(self, toml: Path) -> None:
+        toml.write_text(CONFIG.replace("floors = false", "") + "[audits.reachability]\nusers = 5\nbudget = 1\n")
+        said = CliRunner().invoke(app, ["audit", str(toml), "--dry-run"]).stdout
+        (line,) = [line for line in said.splitlines() if line.startswith("No result to expect: ")]
+        assert "reachability of SlowFit: " in line
+        assert "no formula" in line
+
     def test_for_programs(self, toml: Path) -> None:
         done = CliRunner().invoke(app, ["audit", str(toml), "--dry-run", "--json"])
         document = json.loads(done.stdout)

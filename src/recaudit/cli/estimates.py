@@ -10,9 +10,10 @@ from recaudit.cli.messages import plain_table
 from recaudit.machine import memory_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from recaudit.runs import RunEstimate
+    from recaudit.runs.estimate import StepEstimate
 
 _ROWS, _SHARE = 12, 0.95
 """The longest steps that are shown: at most so many, until they have so much of the whole."""
@@ -36,13 +37,21 @@ def estimate_table(told: RunEstimate) -> Table:
 
 
 def estimate_lines(told: RunEstimate) -> Iterator[str]:
-    """The whole, what is not known, and what could be changed."""
+    """The whole, what is not known, what will have no result, and what could be changed."""
     whole = "less than a second" if told.seconds < 1 else f"about {_time(told.seconds)}"
     yield f"In all {whole}, within a factor of two, and {memory_words(told.memory)} beside the log."
-    for why in dict.fromkeys(step.why for step in told.unknown):
-        steps = ", ".join(f"{step.step} of {step.model}" for step in told.unknown if step.why == why)
-        yield f"Not known: {steps}: {why.rstrip('.')}."
+    yield from _reasons("Not known", told.unknown)
+    yield from _reasons("No result to expect", told.refused)
     yield from told.advice
+
+
+def _reasons(what: str, steps: Iterable[StepEstimate]) -> Iterator[str]:
+    """Steps with the same reason in a line."""
+    alike: dict[str, list[str]] = {}
+    for step in steps:
+        alike.setdefault(step.why.rstrip("."), []).append(f"{step.step} of {step.model}")
+    for why, named in alike.items():
+        yield f"{what}: {', '.join(named)}: {why}."
 
 
 def _time(seconds: float) -> str:

@@ -94,6 +94,11 @@ class RunEstimate:
         """The steps that could not be timed."""
         return tuple(step for step in self.steps if step.seconds is None)
 
+    @property
+    def refused(self) -> tuple[StepEstimate, ...]:
+        """The steps that will have no result: their model has no answer on the slices."""
+        return tuple(step for step in self.steps if step.seconds == 0 and step.why)
+
 
 def estimate(config: Configuration) -> RunEstimate:
     """What this run will take from the start; the data is read, nothing is written."""
@@ -269,7 +274,7 @@ class _ModelTimes:
             seconds: float | None = None
             why = str(self.refused.get(step, ""))
             if isinstance(self.refused.get(step), NotSupportedError):
-                seconds = 0.0
+                seconds, why = 0.0, "" if self.model.floor else why  # that a floor has no answer is no news
             elif self.model.recommender.given:
                 why = "what was made elsewhere is not asked before the run"
             elif step not in self.refused:
