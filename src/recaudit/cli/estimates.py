@@ -27,19 +27,18 @@ def estimate_table(told: RunEstimate) -> Table:
     for step in ordered[:_ROWS]:
         if not step.seconds or covered > _SHARE * told.seconds:
             break
-        table.add_row(step.model, step.step, _time(step.seconds), memory_words(step.memory))
+        table.add_row(step.model, step.step, time_words(step.seconds), memory_words(step.memory))
         covered, rows = covered + step.seconds, rows + 1
     if others := [step for step in ordered[rows:] if step.seconds is not None]:
         table.add_row(
-            f"{len(others)} more", "", _time(told.seconds - covered), memory_words(max(s.memory for s in others))
+            f"{len(others)} more", "", time_words(told.seconds - covered), memory_words(max(s.memory for s in others))
         )
     return table
 
 
 def estimate_lines(told: RunEstimate) -> Iterator[str]:
     """The whole, what is not known, what will have no result, and what could be changed."""
-    whole = "less than a second" if told.seconds < 1 else f"about {_time(told.seconds)}"
-    yield f"In all {whole}, within a factor of two, and {memory_words(told.memory)} beside the log."
+    yield f"In all {about(told.seconds)}, within a factor of two, and {memory_words(told.memory)} beside the log."
     yield from _reasons("Not known", told.unknown)
     yield from _reasons("No result to expect", told.refused)
     yield from told.advice
@@ -54,7 +53,13 @@ def _reasons(what: str, steps: Iterable[StepEstimate]) -> Iterator[str]:
         yield f"{what}: {', '.join(named)}: {why}."
 
 
-def _time(seconds: float) -> str:
+def about(seconds: float) -> str:
+    """How long, in a sentence."""
+    return "less than a second" if seconds < 1 else f"about {time_words(seconds)}"
+
+
+def time_words(seconds: float) -> str:
+    """How long, in a few characters."""
     if seconds < 1:
         return "<1 s"
     if seconds < 90:
