@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -198,6 +199,53 @@ class TestTimes:
         (step,) = [step for step in told.steps if step.step == "reachability"]
         assert step.seconds == 0
         assert "no formula" in step.why
+
+
+class TestSlicesThatFail:
+    STEPS = ((SlowFit, "fit"), (SlowAudit, "measure"))
+
+    def fail(self, patch: pytest.MonkeyPatch, part: type, name: str, below: int, error: Exception) -> None:
+        """Let a step fail on logs of fewer users."""
+        real = getattr(part, name)
+
+        def step(self: object, given: Any, *rest: object, **more: object) -> object:
+            if (given.model.data if isinstance(given, Subject) else given).n_users < below:
+                raise error
+            return real(self, given, *rest, **more)
+
+        patch.setattr(part, name, step)
+
+    @pytest.mark.parametrize(("part", "name"), STEPS)
+    def test_which_step_failed_and_that_the_run_may_work(
+        self, toml: Path, monkeypatch: pytest.MonkeyPatch, part: type, name: str
+    ) -> None:
+        self.fail(monkeypatch, part, name, 2000, ValueError("the moon is full"))
+        done = CliRunner().invoke(app, ["audit", str(toml), "--dry-run"])
+        assert done.exit_code == 0, done.output
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith("Not known: ")]
+        steps = "fit of SlowFit, slow of SlowFit: the fit" if name == "fit" else "slow of SlowFit: the audit"
+        assert line == (
+            f"Not known: {steps} failed on a slice with 128 of the users; on the whole log it may work, or fail alike. "
+            "It said: ValueError: the moon is full."
+        )
+        assert " without what is not known, within a factor of two" in done.stdout
+
+    def test_a_large_run_goes_on_without_its_estimate(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(execution, "LARGE", 10)
+        self.fail(monkeypatch, SlowFit, "fit", 2000, ValueError("the moon is full"))
+        told = list[RunEstimate]()
+        assert execute(parsed(), tmp_path / "out", before=told.append).manifest.status == "complete"
+        assert {step.step for step in told[0].unknown} == {FIT, "slow"}
+
+    @pytest.mark.parametrize(("part", "name"), STEPS)
+    def test_the_large_slice_alone_is_enough(self, monkeypatch: pytest.MonkeyPatch, part: type, name: str) -> None:
+        self.fail(monkeypatch, part, name, 128, ValueError("the moon is full"))
+        assert seconds(estimate(parsed()))["slow"] == pytest.approx(0.5 * 2000, rel=0.1)
+
+    def test_what_the_machine_lacks_is_lacking_in_the_run_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.fail(monkeypatch, SlowFit, "fit", 2000, MemoryError())
+        with pytest.raises(MemoryError):
+            estimate(parsed())
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,9 @@ def estimate_table(told: RunEstimate) -> Table:
 
 def estimate_lines(told: RunEstimate) -> Iterator[str]:
     """The whole, what is not known, what will have no result, and what could be changed."""
-    yield f"In all {about(told.seconds)}, within a factor of two, and {memory_words(told.memory)} beside the log."
+    others = " without what is not known" if told.unknown else ""
+    memory = f"{memory_words(told.memory)} beside the log"
+    yield f"In all {about(told.seconds)}{others}, within a factor of two, and {memory}."
     yield from _reasons("Not known", told.unknown)
     yield from _reasons("No result to expect", told.refused)
     yield from told.advice
