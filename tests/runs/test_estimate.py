@@ -209,7 +209,8 @@ class TestSlicesThatFail:
         real = getattr(part, name)
 
         def step(self: object, given: Any, *rest: object, **more: object) -> object:
-            if (given.model.data if isinstance(given, Subject) else given).n_users < below:
+            log = given.model.data if part is SlowAudit else given
+            if log.n_users < below:
                 raise error
             return real(self, given, *rest, **more)
 
@@ -348,6 +349,17 @@ class TestMemory:
     def test_the_largest_step_counts_with_its_model(self) -> None:
         told = estimate(parsed(CONFIG.replace('"slow"', '"ease"', 1)))
         assert told.memory == 8 * 60**2 + 8 * 4 * 256 * 60
+
+    def test_what_a_function_of_ones_own_takes_is_not_known(self, tmp_path: Path) -> None:
+        (tmp_path / "own_function.py").write_text("import recaudit\ndef own(data): return recaudit.models.TopPop()\n")
+        own = 'kind = "python"\nlabel = "Mine"\nobject = "own_function:own"'
+        (tmp_path / "own.toml").write_text(CONFIG.replace('kind = "slow"', own))
+        asked = ["audit", str(tmp_path / "own.toml"), "--dry-run"]
+        said = " ".join(CliRunner().invoke(app, asked).stdout.split())
+        assert "beside the log: what Mine needs is not known." in said
+        assert "and at least " in said
+        document = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)
+        assert {step["step"]: step["memory"] is None for step in document["steps"]} == {"fit": True, "slow": False}
 
 
 class TestBeforeARun:

@@ -10,7 +10,7 @@ from recaudit.cli.messages import plain_table
 from recaudit.machine import memory_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from recaudit.runs import RunEstimate
     from recaudit.runs.estimate import StepEstimate
@@ -27,19 +27,27 @@ def estimate_table(told: RunEstimate) -> Table:
     for step in ordered[:_ROWS]:
         if not step.seconds or covered > _SHARE * told.seconds:
             break
-        table.add_row(step.model, step.step, time_words(step.seconds), memory_words(step.memory))
+        table.add_row(step.model, step.step, time_words(step.seconds), _memory([step]))
         covered, rows = covered + step.seconds, rows + 1
     if others := [step for step in ordered[rows:] if step.seconds is not None]:
-        table.add_row(
-            f"{len(others)} more", "", time_words(told.seconds - covered), memory_words(max(s.memory for s in others))
-        )
+        table.add_row(f"{len(others)} more", "", time_words(told.seconds - covered), _memory(others))
     return table
+
+
+def _memory(steps: Sequence[StepEstimate]) -> str:
+    """What the largest of these steps takes, as far as it is known."""
+    known = [step.memory for step in steps if step.memory is not None]
+    if not known:
+        return "unknown"
+    return f"{'at least ' if len(known) < len(steps) else ''}{memory_words(max(known))}"
 
 
 def estimate_lines(told: RunEstimate) -> Iterator[str]:
     """The whole, what is not known, what will have no result, and what could be changed."""
     others = " without what is not known" if told.unknown else ""
     memory = f"{memory_words(told.memory)} beside the log"
+    if told.unknown_memory:
+        memory = f"at least {memory}: what {', '.join(told.unknown_memory)} needs is not known"
     yield f"In all {about(told.seconds)}{others}, within a factor of two, and {memory}."
     yield from _reasons("Not known", told.unknown)
     yield from _reasons("No result to expect", told.refused)

@@ -59,8 +59,8 @@ class StepEstimate:
     """An audit's name, or "fit"."""
     seconds: float | None
     """None where nothing can be timed beforehand."""
-    memory: int
-    """Bytes beside the log, reckoned from the shapes; 0 for little."""
+    memory: int | None
+    """Bytes beside the log, reckoned from the shapes; 0 for little, None where it is not known."""
     why: str = ""
     """Why nothing can be timed, or why there will be no answer."""
 
@@ -83,11 +83,15 @@ class RunEstimate:
 
     @property
     def memory(self) -> int:
-        """Bytes beside the log that the largest step needs, with the model that it is about."""
-        fitted = {step.model: step.memory for step in self.steps if step.step == FIT}
-        return max(
-            (step.memory + (fitted.get(step.model, 0) if step.step != FIT else 0) for step in self.steps), default=0
-        )
+        """Bytes beside the log that the largest step needs, with the model that it is about, as far as it is known."""
+        fitted = {step.model: step.memory or 0 for step in self.steps if step.step == FIT}
+        audits = (fitted.get(step.model, 0) + (step.memory or 0) for step in self.steps if step.step != FIT)
+        return max((*fitted.values(), *audits), default=0)
+
+    @property
+    def unknown_memory(self) -> tuple[str, ...]:
+        """The models whose memory is not known."""
+        return tuple(dict.fromkeys(step.model for step in self.steps if step.memory is None))
 
     @property
     def unknown(self) -> tuple[StepEstimate, ...]:
@@ -150,7 +154,7 @@ def check_log(config: Configuration, train: Interactions) -> None:
 def check_room(config: Configuration, train: Interactions, done: Collection[tuple[str, str]] = ()) -> None:
     """That what is left of the run fits into memory, as far as that is known from the shapes."""
     for model, audits in _left(config, done):
-        own = model.recommender.memory(train)
+        own = model.recommender.memory(train) or 0
         for name, audit in audits.items():
             remedy = (
                 f"Ask about fewer ({audit.drawn[0]} = ...)." if audit.drawn else "Leave out items with few ratings."
@@ -299,7 +303,7 @@ class _ModelTimes:
 
     def steps(self) -> Iterator[StepEstimate]:
         """What the times so far come to."""
-        memory = {FIT: self.model.recommender.memory(self.train)}
+        memory: dict[str, int | None] = {FIT: self.model.recommender.memory(self.train)}
         memory |= {name: audit.memory(self.train) for name, audit in self.audits.items()}
         for step, taken in self.taken.items():
             seconds, why = None, self.failed.get(step, "")
