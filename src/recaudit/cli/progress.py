@@ -139,5 +139,5 @@ def _told(step: Step, seconds: float) -> str:
     """How far it is, and how long it will take or, where that is not known, has taken."""
     share = f": {step.done:,} of {step.total:,} ({step.done / step.total:.0%})" if step.total > 1 else ""
     if not step.done:
-        return f"{step.label}{share}, for {time_words(seconds)}"
+        return f"{step.label}{share}" + (f", for {time_words(seconds)}" if seconds >= 1 else "")
     return f"{step.label}{share}, {about(seconds / step.done * (step.total - step.done))} left"
