@@ -10,7 +10,7 @@ import pytest
 
 from recaudit import runs
 from recaudit.audits.agency.audit import Agency
-from recaudit.audits.audit import Subject
+from recaudit.audits.audit import Audit, Context, Subject
 from recaudit.audits.calibration.audit import Calibration
 from recaudit.audits.calibration.reranking import CalibrationCurve, Reranking
 from recaudit.audits.catalogue import PAPERS, catalog
@@ -24,7 +24,10 @@ from recaudit.audits.mitigation.audit import Mitigation
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.recipe import Change, Max, Own, PredictedRating, Rung
 from recaudit.audits.recourse.audit import Recourse
+from recaudit.audits.recourse.goals import CalibratedWithin
+from recaudit.audits.result import Result
 from recaudit.data.splits import Split
+from recaudit.errors import InputError
 from recaudit.interventions import HistoryEdits, NextK, Past, Stars
 from recaudit.models import ALS, WALS
 from recaudit.policies import Softmax
@@ -108,6 +111,43 @@ def test_every_audit_has_a_contract() -> None:
 def test_python_and_toml_have_the_same_defaults(name: str) -> None:
     text = f'[data]\nname = "demo"\n[[model]]\nkind = "random"\n[audits.{name}]\n'
     assert runs.parse(text, source="test", folder=Path()).audits == {name: AUDITS[name]()}
+
+
+@pytest.mark.parametrize(
+    ("audit", "by", "said"),
+    [
+        (Instability(viewers=2, editors=2), "genre", "groups of users. This audit can be split by: "),
+        (Mitigation(k=5), "popularity", "groups of users. This audit can be split by: region, age, history."),
+        (Recourse(goal=CalibratedWithin(), users=2), "genre", "groups of users. This audit can be split by: "),
+        (Reranking(k=5), "history", "nothing: the numbers of reranking are of everybody"),
+        (CalibrationCurve(k=(5,)), "genre", "nothing: the numbers of calibration-curve are of everybody"),
+        (Fidelity(), "region", "nothing: the numbers of fidelity are of everybody"),
+        (TestComposed.audit, "region", "nothing: the numbers of composed are of everybody"),
+    ],
+)
+def test_groups_that_would_have_no_rows_are_refused(audit: Audit, by: str, said: str, split: Split) -> None:
+    asked, recommender = audit.model_copy(update={"by": (by,)}), ALS(factors=2, iterations=2)
+    subject = Subject(recommender.fit(split.train), recommender, split.train, split.test)
+    for refusing in (lambda: asked.check(split.train), lambda: asked.run(subject)):
+        with pytest.raises(InputError, match=rf"^by: received .*{by}.*; expected {re.escape(said)}"):
+            refusing()
+
+
+class RatingsGiven(Audit):
+    """How many ratings users gave: an audit as another package has it."""
+
+    def measure(self, subject: Subject, context: Context) -> Result:
+        """See `Audit`."""
+        assert subject.model is not None
+        log = subject.model.data
+        return self.per_user(log, {"given": log.user_counts.astype(float)}, context.rng)
+
+
+def test_a_number_of_each_user_has_no_groups_of_items(split: Split) -> None:
+    model = ALS(factors=2, iterations=2).fit(split.train)
+    assert set(RatingsGiven(by=("region",)).run(model).groups["by"]) == {"region"}
+    with pytest.raises(InputError, match="received genre, which groups items; expected groups of users"):
+        RatingsGiven(by=("genre",)).run(model)
 
 
 def test_what_the_catalogue_lists_can_be_run() -> None:

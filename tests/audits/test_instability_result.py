@@ -95,7 +95,7 @@ def test_groups_of_viewers_and_of_editors_are_told_apart(
 
 
 def test_items_cannot_be_grouped(model: FactorModel, world: World) -> None:
-    with pytest.raises(InputError, match="by: received popularity; expected groups of users"):
+    with pytest.raises(InputError, match="by: received popularity, which groups items; expected groups of users"):
         Instability(by=("popularity",)).check(world.data)
     with pytest.raises(InputError, match="Did you mean 'region'"):
         instability(model, world.data, by=["regoin"], edits=Past(3))

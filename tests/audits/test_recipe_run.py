@@ -103,7 +103,7 @@ class TestByHand:
         ]
 
     def test_half_stars_and_narrow_scales_are_respected(self, by_hand: Any) -> None:
-        for ratings in (Interval(3.5, 4.5), Stars(3.5, 4.9, 0.5)):
+        for ratings in (Interval(3.5, 4.5), Stars(3.5, 4.5, 0.5)):
             audit = Audit(Others(Past(1, ratings=ratings)), PredictedRating(), Value(), Max())
             found = audit.run(by_hand, viewers=["friend", "foe"], editors=["editor"])
             assert found["value"].to_list() == [2.5, 4.5]

@@ -127,6 +127,15 @@ class TestAudit:
         rmse = next(row for row in document["results"] if row["metric"] == "rmse")
         assert (rmse["value"], rmse["status"]) == (None, "not_applicable")
 
+    def test_what_has_no_result_is_told_with_the_reason(self, toml: Path) -> None:
+        more = '[[model]]\nkind = "ease"\n[audits.reachability]\nusers = 3\n[audits.instability]\nviewers = 3\n'
+        toml.write_text(CONFIG.replace("[red]Hits[/red] <b>", "Hits") + more)
+        said = recaudit("audit", toml, "--out", "out").stdout
+        assert "!  No model of this run has an answer to instability." in said
+        _, _, after = said.partition("Without a result (in the report under Gaps):")
+        assert "reachability and instability of Hits: PopularityModel: no formula says how" in after
+        assert "instability of EASE: LinearModel: another user's ratings move no score" in after
+
     def test_another_run_in_the_folder_is_refused_until_fresh(self, toml: Path) -> None:
         assert recaudit("audit", toml, "--out", "out").exit_code == 0
         toml.write_text("seed = 7\n" + toml.read_text())

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 from rich.progress import TimeRemainingColumn
 
+from recaudit.cli import progress
 from recaudit.cli.progress import PATIENCE, PAUSE, BarKeeper, Lines, PatientBars, shown
 from recaudit.engines import Step, listening, track, working
 from recaudit.metrics.intervals import Bootstrap
@@ -94,8 +95,39 @@ class TestLines:
             lines(Step("fit", done, 100))
             clock.now += PAUSE / 10
         said = written.getvalue().splitlines()
-        assert said[0] == "fit: 10 of 100, about 90 s left"
+        assert said[0] == "fit: 10 of 100 (10%), about 2 min left"
+        assert said[-1] == "fit: 90 of 100 (90%), about 10 s left"
         assert len(said) == 9
+
+    def test_a_line_has_all_work_under_way_and_none_that_was_given_up(
+        self, lines: Lines, written: io.StringIO, clock: Clock
+    ) -> None:
+        for step in (Step("Run", 0, 4), Step("Run", 1, 4), Step("ALS: reachability", 0, 1), Step("pairs", 0, 9)):
+            lines(step)
+        clock.now += PAUSE
+        lines.tell()
+        lines(Step("ALS: reachability", 1, 1))
+        clock.now += PAUSE - 0.5
+        lines(Step("ALS: agency", 0, 1))
+        clock.now += 0.5
+        lines.tell()
+        assert written.getvalue().splitlines() == [
+            "Run: 1 of 4 (25%), about 30 s left; ALS: reachability, for 10 s; pairs: 0 of 9 (0%), for 10 s",
+            "Run: 1 of 4 (25%), about 60 s left; ALS: agency",
+        ]
+
+    def test_work_that_reports_nothing_is_told_too_without_control_characters(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(progress, "PAUSE", 0.05)
+        file = io.StringIO()
+        with shown(Console(file=file, width=200)), working("ALS: fit"):
+            until = time.monotonic() + 10
+            while "ALS: fit" not in file.getvalue() and time.monotonic() < until:
+                time.sleep(0.01)
+        said = file.getvalue()
+        assert said.startswith("ALS: fit\n")
+        assert said.replace("\n", "").isprintable()
 
 
 class TestWorkOfOnePiece:

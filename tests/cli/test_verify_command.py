@@ -82,6 +82,15 @@ class TestVerify:
         assert (made / "report.html").is_file()
         assert recaudit("verify", made).exit_code == 0
 
+    def test_a_statement_is_no_unknown_file(self, made: Path) -> None:
+        assert recaudit("report", made, "--format", "md").exit_code == 0
+        result = recaudit("verify", made)
+        assert result.exit_code == 0, result.output
+        assert "unknown" not in result.stdout
+        assert "statement.md is the statement of the audit" in result.stdout
+        found = json.loads(recaudit("verify", made, "--json").stdout)
+        assert (found["ok"], found["unknown"], found["statement"]) == (True, [], "statement.md")
+
     def test_a_damaged_manifest(self, made: Path) -> None:
         file = made / "manifest.json"
         file.write_bytes(file.read_bytes().replace(b"TopPop", b"topPop"))

@@ -69,6 +69,7 @@ def test_a_short_history_is_used_up(model: Any) -> None:
 def test_stars_are_what_can_be_clicked() -> None:
     assert Stars(1, 5).values.tolist() == [1, 2, 3, 4, 5]
     assert Stars(0.5, 2, step=0.5).values.tolist() == [0.5, 1, 1.5, 2]
+    assert len(Stars(0, 1, step=0.1).values) == 11
 
 
 def test_bad_settings_are_refused() -> None:
@@ -76,6 +77,10 @@ def test_bad_settings_are_refused() -> None:
         Interval(5, 1)
     with pytest.raises(InputError, match="finite"):
         Stars(1, float("inf"))
+    with pytest.raises(InputError, match=r"^high: received 5, which steps of 1 from 0.5 .* are 4.5 and 5.5;"):
+        Stars(0.5, 5)
+    with pytest.raises(InputError, match="greater than 0"):
+        Stars(1, 5, step=0)
     with pytest.raises(InputError, match="greater than 0"):
         NextK(0)
     with pytest.raises(InputError, match="at least 1"):

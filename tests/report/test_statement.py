@@ -259,7 +259,7 @@ class TestCommand:
         assert "--out" in again.stderr
         assert path.read_text() == "filled in"
         assert self.recaudit("verify", made.path).exit_code == 0
-        assert verify(made.path).unknown == ("statement.md",)
+        assert (verify(made.path).unknown, verify(made.path).statement) == ((), "statement.md")
         other = tmp_path / "new" / "other.md"
         assert self.recaudit("report", made.path, "--format", "md", "--out", other).exit_code == 0
         assert other.read_text().startswith("# Statement of an audit: 1 recommender on films")

@@ -213,4 +213,16 @@ def test_a_run_without_any_answer_has_a_verdict(tmp_path: Path) -> None:
     run = write_run(tmp_path, [Model("A", [])])
     verdict = report.verdict(run)
     assert (verdict.findings, verdict.cautions) == ([], [])
-    assert "Nothing in these tables stands out from chance." in report.render(run)
+    assert "Nothing was measured: no audit of this run has a number." in report.render(run)
+
+
+def test_an_audit_that_no_model_answers_is_a_caution_with_the_reasons(tmp_path: Path) -> None:
+    models = [
+        Model("A", [accuracy()], skipped={"instability": "A knows no others.", "reachability": "A has no rule."}),
+        Model("B", [accuracy(), reachability(PAIRS)], skipped={"instability": "B has no rule."}),
+    ]
+    run = write_run(tmp_path, models)
+    (caution,) = report.verdict(run).cautions
+    assert caution.claim == "No model of this run has an answer to instability"
+    assert caution.detail == "instability of A: A knows no others. instability of B: B has no rule."
+    assert caution.claim in report.render(run)

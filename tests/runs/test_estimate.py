@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -200,6 +201,54 @@ class TestTimes:
         assert "no formula" in step.why
 
 
+class TestSlicesThatFail:
+    STEPS = ((SlowFit, "fit"), (SlowAudit, "measure"))
+
+    def fail(self, patch: pytest.MonkeyPatch, part: type, name: str, below: int, error: Exception) -> None:
+        """Let a step fail on logs of fewer users."""
+        real = getattr(part, name)
+
+        def step(self: object, given: Any, *rest: object, **more: object) -> object:
+            log = given.model.data if part is SlowAudit else given
+            if log.n_users < below:
+                raise error
+            return real(self, given, *rest, **more)
+
+        patch.setattr(part, name, step)
+
+    @pytest.mark.parametrize(("part", "name"), STEPS)
+    def test_which_step_failed_and_that_the_run_may_work(
+        self, toml: Path, monkeypatch: pytest.MonkeyPatch, part: type, name: str
+    ) -> None:
+        self.fail(monkeypatch, part, name, 2000, ValueError("the moon is full"))
+        done = CliRunner().invoke(app, ["audit", str(toml), "--dry-run"])
+        assert done.exit_code == 0, done.output
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith("Not known: ")]
+        steps = "fit of SlowFit, slow of SlowFit: the fit" if name == "fit" else "slow of SlowFit: the audit"
+        assert line == (
+            f"Not known: {steps} failed on a slice with 128 of the users; on the whole log it may work, or fail alike. "
+            "It said: ValueError: the moon is full."
+        )
+        assert " without what is not known, within a factor of two" in done.stdout
+
+    def test_a_large_run_goes_on_without_its_estimate(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(execution, "LARGE", 10)
+        self.fail(monkeypatch, SlowFit, "fit", 2000, ValueError("the moon is full"))
+        told = list[RunEstimate]()
+        assert execute(parsed(), tmp_path / "out", before=told.append).manifest.status == "complete"
+        assert {step.step for step in told[0].unknown} == {FIT, "slow"}
+
+    @pytest.mark.parametrize(("part", "name"), STEPS)
+    def test_the_large_slice_alone_is_enough(self, monkeypatch: pytest.MonkeyPatch, part: type, name: str) -> None:
+        self.fail(monkeypatch, part, name, 128, ValueError("the moon is full"))
+        assert seconds(estimate(parsed()))["slow"] == pytest.approx(0.5 * 2000, rel=0.1)
+
+    def test_what_the_machine_lacks_is_lacking_in_the_run_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.fail(monkeypatch, SlowFit, "fit", 2000, MemoryError())
+        with pytest.raises(MemoryError):
+            estimate(parsed())
+
+
 @pytest.mark.parametrize(
     ("shares", "times", "expected"),
     [
@@ -301,6 +350,17 @@ class TestMemory:
         told = estimate(parsed(CONFIG.replace('"slow"', '"ease"', 1)))
         assert told.memory == 8 * 60**2 + 8 * 4 * 256 * 60
 
+    def test_what_a_function_of_ones_own_takes_is_not_known(self, tmp_path: Path) -> None:
+        (tmp_path / "own_function.py").write_text("import recaudit\ndef own(data): return recaudit.models.TopPop()\n")
+        own = 'kind = "python"\nlabel = "Mine"\nobject = "own_function:own"'
+        (tmp_path / "own.toml").write_text(CONFIG.replace('kind = "slow"', own))
+        asked = ["audit", str(tmp_path / "own.toml"), "--dry-run"]
+        said = " ".join(CliRunner().invoke(app, asked).stdout.split())
+        assert "beside the log: what Mine needs is not known." in said
+        assert "and at least " in said
+        document = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)
+        assert {step["step"]: step["memory"] is None for step in document["steps"]} == {"fit": True, "slow": False}
+
 
 class TestBeforeARun:
     @pytest.fixture
@@ -355,6 +415,13 @@ class TestDryRun:
         assert "SlowFit slow 17 min" in said
         assert "within a factor of two" in said
         assert "slow: users = 1000 instead of 2,000" in said
+
+    def test_it_says_what_will_have_no_result(self, toml: Path) -> None:
+        toml.write_text(CONFIG.replace("floors = false", "") + "[audits.reachability]\nusers = 5\nbudget = 1\n")
+        said = CliRunner().invoke(app, ["audit", str(toml), "--dry-run"]).stdout
+        (line,) = [line for line in said.splitlines() if line.startswith("No result to expect: ")]
+        assert "reachability of SlowFit: " in line
+        assert "no formula" in line
 
     def test_for_programs(self, toml: Path) -> None:
         done = CliRunner().invoke(app, ["audit", str(toml), "--dry-run", "--json"])

@@ -29,7 +29,7 @@ from recaudit.data.lists import may_hold_lists
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import BLOCK
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.metrics.groupings import groupings
+from recaudit.metrics.groupings import BOTH, Units, groupings
 from recaudit.metrics.intervals import MOST_SAMPLES, Bootstrap, Ratio, aggregate, mean
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import people_table, user_table
@@ -95,6 +95,8 @@ class Audit(Specification, ABC):
     """Settings that may be a number of people to draw: two results with other draws are about the same population."""
     has_floor: ClassVar[bool] = True
     """Whether a random and a most-popular recommender are put to it too: not where it asks what a change would do."""
+    split_by: ClassVar[tuple[Units, ...]] = BOTH
+    """What its numbers can be split by: groups of "users", of "items", or nothing. Another `by` is refused."""
     not_in_loop: ClassVar[tuple[str, ...]] = ()
     """Settings that ask for more than a model, and so have no meaning inside a simulation's loop."""
     result: ClassVar[type[Result]] = Result
@@ -128,7 +130,13 @@ class Audit(Specification, ABC):
 
     def check(self, data: Interactions) -> None:
         """That the log offers what the settings name: known before anything is fitted."""
-        groupings(data, self.by)
+        self._check_split()
+        groupings(data, self.by, self.split_by)
+
+    def _check_split(self) -> None:
+        if self.by and not self.split_by:
+            expected = f"nothing: the numbers of {AUDITS.kind_of(self)} are of everybody, and cannot be split"
+            raise InputError("by", received=list(self.by), expected=expected, remedy="Leave it out.")
 
     def drawn_from(self, data: Interactions) -> Self:
         """The same audit, which says how many people it draws from this log where nothing was said."""
@@ -189,6 +197,7 @@ class Audit(Specification, ABC):
             if idle := self.idle(subject.model):
                 raise NotSupportedError(f"device={device!r} {idle}: leave device out.")
             check_device(device)
+        self._check_split()
         context = Context(rng, engine or Serial(), device)
         audit, facts = resolved(self, subject, context)
         result = audit.measure(subject, context)
@@ -211,8 +220,7 @@ class Audit(Specification, ABC):
         ratios = [mean(name, own, np.ones(data.n_users)) for name, own in values.items()]
         ratios += [
             mean(name, own, members, grouping.by, group)
-            for grouping in groupings(data, self.by)
-            if grouping.over == "users"
+            for grouping in groupings(data, self.by, ["users"])
             for group, members in zip(grouping.names, grouping.weights.T, strict=True)
             for name, own in values.items()
         ]

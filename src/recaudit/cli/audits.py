@@ -187,10 +187,10 @@ def _carry_out(configuration: Configuration, out: Path, *, fresh: bool) -> Run:
 
 
 def _tell(told: RunEstimate) -> None:
-    """What a run will take, where it is long enough to be worth saying, to who waits for it."""
+    """What a run will take, where it is long enough or lacks enough to be worth saying, to who waits for it."""
     from recaudit.runs.execution import SHORT
 
-    if told.seconds >= SHORT or told.unknown:
+    if told.seconds >= SHORT or told.unknown or told.refused:
         notes().print(estimate_table(told), soft_wrap=False)
         for line in estimate_lines(told):
             notes().print(line)
@@ -211,7 +211,7 @@ def _print_estimate(configuration: Configuration, *, as_json: bool) -> None:
 
 
 def _print_outcome(run: Run) -> None:
-    """The verdict: what was audited, the findings that matter most with their numbers, cautions, and the report."""
+    """The verdict: what was audited, the findings that matter most with their numbers, cautions, what has no result."""
     from recaudit.report import verdict
     from recaudit.report.kit.numbers import plural
 
@@ -230,6 +230,10 @@ def _print_outcome(run: Run) -> None:
         answers().print(f"\n{told.nothing}")
     if told.others:
         answers().print(f"\n{plural(len(told.others), 'more finding')} in the report.")
+    if told.refused:
+        answers().print("\nWithout a result (in the report under Gaps):")
+        for line in told.refused:
+            answers().print(f"  {line}")
     answers().print(f"\nReport: {run.report}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from recaudit.cli.estimates import about, time_words
+
 if TYPE_CHECKING:
     from recaudit.engines import Step
 
@@ -26,16 +29,17 @@ PATIENCE = 2.0
 """Seconds before anything is drawn: what is over by then needs no bar."""
 
 PAUSE = 10.0
-"""Seconds between two lines about the same work where no bar can be drawn."""
+"""Seconds between two lines where no bar can be drawn."""
 
 
 @contextmanager
 def shown(console: Console) -> Iterator[None]:
-    """Show the progress of what happens inside: bars in a terminal, now and then a line elsewhere."""
+    """Show the progress of what happens inside: bars in a terminal, lines elsewhere."""
     from recaudit.engines import listening
 
     if not console.is_terminal:
-        with listening(Lines(console)):
+        lines = Lines(console)
+        with lines.ticking(), listening(lines):
             yield
         return
     columns = (
@@ -78,22 +82,62 @@ class BarKeeper:
 
 
 class Lines:
-    """Writes a line about long work at most every `PAUSE` seconds."""
+    """Writes a line about all work under way every `PAUSE` seconds, even while nothing is reported."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._since: dict[str, float] = {}
-        self._told: dict[str, float] = {}
+        self._under_way: dict[str, tuple[Step, float]] = {}
+        self._told = 0.0
+        self._one_at_a_time = threading.Lock()
 
     def __call__(self, step: Step) -> None:
-        """Write a line if this work has gone without one for long enough."""
-        now = time.monotonic()
-        if step.done == 0 or step.done >= step.total:
-            self._since[step.label] = self._told[step.label] = now
-            return
-        since = self._since.setdefault(step.label, now)
-        if now - self._told.setdefault(step.label, now) < PAUSE:
-            return
-        self._told[step.label] = now
-        left = (now - since) / step.done * (step.total - step.done)
-        self._console.print(f"{step.label}: {step.done:,} of {step.total:,}, about {left:,.0f} s left")
+        """Take a report in, and write a line where that is due."""
+        with self._one_at_a_time:
+            now = time.monotonic()
+            if not self._under_way:
+                self._told = now
+            if step.done >= step.total:
+                self._end(step.label)
+            else:
+                _, since = self._under_way.get(step.label, (step, now))
+                self._under_way[step.label] = step, since
+        self.tell()
+
+    @contextmanager
+    def ticking(self) -> Iterator[None]:
+        """Write what is due inside the block, whoever reports or not."""
+        stop = threading.Event()
+
+        def tick() -> None:
+            while not stop.wait(PAUSE / 10):
+                self.tell()
+
+        clock = threading.Thread(target=tick, daemon=True)
+        clock.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            clock.join()
+
+    def tell(self) -> None:
+        """Write a line if none was written for long enough."""
+        with self._one_at_a_time:
+            now = time.monotonic()
+            if self._under_way and now - self._told >= PAUSE:
+                self._told = now
+                self._console.print("; ".join(_told(step, now - since) for step, since in self._under_way.values()))
+
+    def _end(self, label: str) -> None:
+        """Work that is done, and what was begun inside it and given up."""
+        begun = list(self._under_way)
+        for inside in begun[begun.index(label) :] if label in begun else ():
+            del self._under_way[inside]
+
+
+def _told(step: Step, seconds: float) -> str:
+    """How far it is, and how long it will take or, where that is not known, has taken."""
+    share = f": {step.done:,} of {step.total:,} ({step.done / step.total:.0%})" if step.total > 1 else ""
+    if not step.done:
+        return f"{step.label}{share}" + (f", for {time_words(seconds)}" if seconds >= 1 else "")
+    return f"{step.label}{share}, {about(seconds / step.done * (step.total - step.done))} left"

@@ -56,6 +56,10 @@ def _print(verdict: Verdict) -> None:
         console.print(f"{whole}; {len(verdict.lost)} are not. The same command, run again, works them out anew.")
     else:
         console.print(f"{whole}; none is damaged or missing.")
+    if verdict.statement:
+        console.print(
+            f"{verdict.statement} is the statement of the audit: it is there to be filled in, so nothing checks it."
+        )
     if verdict.unknown:
         console.print(f"{len(verdict.unknown)} are not the run's: nothing reads them.")
 
@@ -71,4 +75,5 @@ def _document(verdict: Verdict) -> dict[str, object]:
         "damaged": [finding.name for finding in verdict.lost if finding.fault == "damaged"],
         "missing": [finding.name for finding in verdict.lost if finding.fault == "missing"],
         "unknown": list(verdict.unknown),
+        "statement": verdict.statement,
     }

@@ -1,13 +1,14 @@
 """Run folders: one manifest with a digest of every file; gone on with after a kill, checked by whoever gets one."""
 
 from recaudit.folders.folder import REPORT, Folder, Writer, check_same, claimed, damaged, keep, tell_lost
-from recaudit.folders.manifest import KINDS, MANIFEST, FileRecord, Kind, Manifest, read_manifest
+from recaudit.folders.manifest import KINDS, MANIFEST, STATEMENT, FileRecord, Kind, Manifest, read_manifest
 from recaudit.folders.verification import LostFile, Verdict, verify
 
 __all__ = [
     "KINDS",
     "MANIFEST",
     "REPORT",
+    "STATEMENT",
     "FileRecord",
     "Folder",
     "Kind",

@@ -13,6 +13,8 @@ from recaudit import atomic, lock
 from recaudit.errors import DamagedError, InputError
 from recaudit.folders.places import Place, opened, place_of, size, within
 
+STATEMENT = "statement.md"
+"""What the statement of an audit is called in its folder. No manifest lists it: it is there to be filled in."""
 MANIFEST = "manifest.json"
 
 Fault = Literal["damaged", "missing"]

@@ -9,7 +9,7 @@ from typing import final
 
 from recaudit import atomic, lock
 from recaudit.errors import InputError
-from recaudit.folders.manifest import MANIFEST, Fault, FileRecord, Manifest, decoded
+from recaudit.folders.manifest import MANIFEST, STATEMENT, Fault, FileRecord, Manifest, decoded
 
 
 @final
@@ -43,6 +43,8 @@ class Verdict:
     """Files that are not."""
     unknown: tuple[str, ...]
     """Files that no manifest lists: somebody's own, or what a killed run had not finished. Nothing reads them."""
+    statement: str | None = None
+    """The statement of the audit, where the folder has one: there to be filled in, and so without a digest."""
 
 
 def verify(path: Path) -> Verdict:
@@ -54,10 +56,12 @@ def verify(path: Path) -> Verdict:
     manifest = _verify(path, "", None, whole, lost)
     known = {*whole, *(finding.name for finding in lost)}
     unknown = sorted(name for name in _files(path, path) if name not in known) if manifest else []
+    statement = STATEMENT if manifest and manifest.kind == "audit" and STATEMENT in unknown else None
     if not lost and any(Path(name).name == MANIFEST for name in unknown):
         # A run folder inside that this manifest knows nothing of: it is another folder's.
         return Verdict(path, None, (), (LostFile("", MANIFEST, "damaged"),), ())
-    return Verdict(path, manifest, tuple(whole), tuple(lost), tuple(unknown))
+    others = tuple(name for name in unknown if name != statement)
+    return Verdict(path, manifest, tuple(whole), tuple(lost), others, statement)
 
 
 def _verify(root: Path, folder: str, digest: str | None, whole: list[str], lost: list[LostFile]) -> Manifest | None:

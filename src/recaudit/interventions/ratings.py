@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import remainder
 from typing import Annotated, final
 
 import numpy as np
@@ -10,6 +11,8 @@ from pydantic import Field
 from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.specification import Number, OneOf, Parts, specified
+
+_ROUNDING = 1e-9
 
 
 @specified
@@ -44,10 +47,19 @@ class Stars(_Between):
     step: Annotated[Number, Field(gt=0)] = 1.0
     """The distance between two ratings: 0.5 for half stars."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        span = self.high - self.low
+        if abs(remainder(span, self.step)) > _ROUNDING * max(span, self.step):
+            below = self.high - span % self.step
+            received = f"{self.high:g}, which steps of {self.step:g} from {self.low:g} do not meet"
+            remedy = f"The nearest are {below:g} and {below + self.step:g}; half stars have step=0.5."
+            raise InputError("high", received=received, expected="a rating that they meet", remedy=remedy)
+
     @property
     def values(self) -> FloatArray:
         """(ratings,): every rating that can be given, ascending."""
-        count = int((self.high - self.low) / self.step + 1e-9) + 1
+        count = round((self.high - self.low) / self.step) + 1
         return np.asarray(self.low + self.step * np.arange(count), dtype=np.float64)
 
 

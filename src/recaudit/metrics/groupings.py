@@ -13,6 +13,8 @@ from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
 
+Units = Literal["users", "items"]
+BOTH: tuple[Units, ...] = ("users", "items")
 _MOST_GROUPS = 25
 """An attribute with more distinct values than this (a postcode, say) is cut into quartiles or left out."""
 
@@ -23,29 +25,34 @@ class Grouping:
     """Users or items in groups; an item can belong to several in part, as its categories say."""
 
     by: str
-    over: Literal["users", "items"]
+    over: Units
     names: tuple[str, ...]
     weights: FloatArray
     """(units, groups): how much of each unit belongs to each group; rows sum to one, or to zero."""
 
 
-def groupings(data: Interactions, by: Sequence[str] | None) -> list[Grouping]:
-    """The named groupings of this log, or all that it offers.
+def groupings(data: Interactions, by: Sequence[str] | None, over: Sequence[Units] = BOTH) -> list[Grouping]:
+    """The named groupings of this log, or all that it offers, of what can be split: users, items or both.
 
     Users: each attribute, and "history" (quartiles of how many ratings they gave). Items: "popularity" (quartiles
     of how many ratings they got) and each category system.
     """
     offered = {grouping.by: grouping for grouping in _offered(data)}
+    usable = {name: grouping for name, grouping in offered.items() if grouping.over in over}
     if by is None:
-        return list(offered.values())
+        return list(usable.values())
     for name in by:
         if name not in offered:
             raise InputError(
                 "by",
                 received=name,
                 expected="a user attribute, a category system, 'history' or 'popularity'",
-                remedy=did_you_mean(name, offered),
+                remedy=did_you_mean(name, usable),
             )
+        if name not in usable:
+            received, expected = f"{name}, which groups {offered[name].over}", f"groups of {' or '.join(over)}"
+            remedy = f"This audit can be split by: {', '.join(usable)}."
+            raise InputError("by", received=received, expected=expected, remedy=remedy)
     return [offered[name] for name in by]
 
 
@@ -82,7 +89,7 @@ def _by_value(column: pl.Series) -> Grouping | None:
     return Grouping(column.name, "users", tuple(map(str, values)), weights.astype(np.float64))
 
 
-def _by_quartile(by: str, over: Literal["users", "items"], values: IntArray | FloatArray, unit: str) -> Grouping:
+def _by_quartile(by: str, over: Units, values: IntArray | FloatArray, unit: str) -> Grouping:
     """Four groups cut at the quartiles; equal values stay together, so groups can differ in size or be fewer."""
     known = np.isfinite(values)
     cuts = np.unique(np.quantile(values[known], [0.25, 0.5, 0.75]))

@@ -63,8 +63,11 @@ class Recommender(Specification, ABC):
                 remedy="Models for clicks and purchases: EASE, SLIM, TopPop, WALS(values='ones').",
             )
 
-    def memory(self, data: Interactions) -> int:
-        """Bytes that fitting this log takes at most, beside the log; 0 for little: a few numbers a user or item."""
+    def memory(self, data: Interactions) -> int | None:
+        """Bytes that fitting this log takes at most, beside the log; 0 for little: a few numbers a user or item.
+
+        None where it is not known: the model is made elsewhere, or by others' code.
+        """
         return 0
 
     def shrunk(self, share: float) -> Recommender:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -77,6 +77,27 @@ def failures(evidence: Evidence) -> Iterator[Claim]:
         yield Caution(claim, detail, "gaps")
 
 
+def refusal_lines(evidence: Evidence, audits: Collection[str] | None = None) -> list[str]:
+    """Which of these audits (of all, by default) have no result of which models, and why."""
+    models: dict[tuple[str, str], list[str]] = {}
+    for (model, audit), reason in evidence.skipped.items():
+        if audits is None or audit in audits:
+            models.setdefault((audit, reason), []).append(model)
+    alike: dict[tuple[str, str], list[str]] = {}
+    for (audit, reason), own in models.items():
+        alike.setdefault((some(own), reason), []).append(audit)
+    return [f"{listing(same)} of {named}: {reason.rstrip('.')}." for (named, reason), same in alike.items()]
+
+
+def unanswered(evidence: Evidence) -> Iterator[Claim]:
+    """Which audits have no result at all?"""
+    refused = dict.fromkeys(audit for _, audit in evidence.skipped)
+    audits = [own for own in refused if all((model, own) in evidence.skipped for model in evidence.run.models)]
+    if audits:
+        claim = f"No model of this run has an answer to {listing(audits)}"
+        yield Caution(claim, " ".join(refusal_lines(evidence, audits)), "gaps")
+
+
 def left_out(evidence: Evidence) -> Iterator[Claim]:
     """Does the ranking quality leave a notable part of the users out?"""
     quality = evidence.known(QUALITY).get(evidence.main)
@@ -124,7 +145,8 @@ def claims_of(evidence: Evidence) -> tuple[list[Finding], list[Caution]]:
     """Everything that the tables have to say: what stands, those findings that matter most first; and what is to be
     known about the evidence, first what everything rests on."""
     asked = (ask for section in sections_of(evidence) for ask in section.questions)
-    claims = [claim for question in (failures, *asked, left_out, unchecked, doubtful) for claim in question(evidence)]
+    questions = (unanswered, failures, *asked, left_out, unchecked, doubtful)
+    claims = [claim for question in questions for claim in question(evidence)]
     cautions = [claim for claim in claims if isinstance(claim, Caution)]
     everybody = evidence.run.manifest.data.users
     findings = in_order(replace(claim, among=everybody) for claim in claims if isinstance(claim, Finding))
@@ -132,9 +154,9 @@ def claims_of(evidence: Evidence) -> tuple[list[Finding], list[Caution]]:
 
 
 def looked_for(evidence: Evidence) -> bool:
-    """Whether any section looks for something among the numbers of this run, where it has some."""
+    """Whether any section looks for something among the numbers of this run."""
     audits, sections = set(evidence.settings), sections_of(evidence)
-    return not audits or any(section.questions and audits & set(section.audits) for section in sections)
+    return any(section.questions and audits & set(section.audits) for section in sections)
 
 
 def findings_of(evidence: Evidence) -> list[Finding]:

@@ -20,6 +20,7 @@ from recaudit import atomic
 from recaudit.audits.audit import Audit
 from recaudit.audits.recipe.recipe import Recipe, Rung
 from recaudit.errors import InputError
+from recaudit.folders import STATEMENT
 from recaudit.metrics.groupings import told_names
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import SUMMARY_SCHEMA
@@ -39,8 +40,6 @@ from recaudit.specification import as_data, written
 from recaudit.status import Status
 from recaudit.version import __version__
 
-STATEMENT = "statement.md"
-"""What the file is called in a run's folder. No manifest lists it: it is there to be filled in."""
 _TEMPLATE = "statement.md.j2"
 _HOLDING = ("summary", "reranked", "series")
 """Tables that may hold an audit's numbers; the first of them that has rows does."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 from recaudit.report.evidence import Evidence
-from recaudit.report.findings import claims_of, looked_for
+from recaudit.report.findings import claims_of, looked_for, refusal_lines
 from recaudit.report.kit.claims import Caution, Finding
 from recaudit.report.kit.numbers import plural, some, verb
 
@@ -27,10 +27,16 @@ class RunVerdict:
     """What everything rests on first."""
     looked_for: bool = True
     """Whether anything was looked for among the numbers: only then does finding nothing say something."""
+    measured: bool = True
+    """Whether there is any number."""
+    refused: list[str] = field(default_factory=list)
+    """Which audits have no result of which models, and why."""
 
     @property
     def nothing(self) -> str:
         """What is true of a run without any finding."""
+        if not self.measured:
+            return "Nothing was measured: no audit of this run has a number."
         if self.looked_for:
             return "Nothing in these tables stands out from chance."
         return "No findings are looked for among the numbers of these audits: read the tables."
@@ -48,7 +54,13 @@ class RunVerdict:
 
 def verdict_of(evidence: Evidence) -> RunVerdict:
     """Ask every question of a run."""
-    return RunVerdict(audited(evidence), *claims_of(evidence), looked_for(evidence))
+    return RunVerdict(
+        audited(evidence),
+        *claims_of(evidence),
+        looked_for(evidence),
+        bool(evidence.settings),
+        refusal_lines(evidence),
+    )
 
 
 def audited(evidence: Evidence) -> str:

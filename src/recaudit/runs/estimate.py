@@ -27,8 +27,8 @@ from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
 from recaudit.data.splits import Split
 from recaudit.engines import Engine, track
-from recaudit.errors import NotSupportedError, RecauditError
-from recaudit.machine import check_memory
+from recaudit.errors import DownloadError, MachineError, NotSupportedError, RecauditError
+from recaudit.machine import check_memory, machine_error
 from recaudit.models.checks import check_device
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.recommenders import Model
@@ -59,8 +59,8 @@ class StepEstimate:
     """An audit's name, or "fit"."""
     seconds: float | None
     """None where nothing can be timed beforehand."""
-    memory: int
-    """Bytes beside the log, reckoned from the shapes; 0 for little."""
+    memory: int | None
+    """Bytes beside the log, reckoned from the shapes; 0 for little, None where it is not known."""
     why: str = ""
     """Why nothing can be timed, or why there will be no answer."""
 
@@ -83,24 +83,32 @@ class RunEstimate:
 
     @property
     def memory(self) -> int:
-        """Bytes beside the log that the largest step needs, with the model that it is about."""
-        fitted = {step.model: step.memory for step in self.steps if step.step == FIT}
-        return max(
-            (step.memory + (fitted.get(step.model, 0) if step.step != FIT else 0) for step in self.steps), default=0
-        )
+        """Bytes beside the log that the largest step needs, with the model that it is about, as far as it is known."""
+        fitted = {step.model: step.memory or 0 for step in self.steps if step.step == FIT}
+        audits = (fitted.get(step.model, 0) + (step.memory or 0) for step in self.steps if step.step != FIT)
+        return max((*fitted.values(), *audits), default=0)
+
+    @property
+    def unknown_memory(self) -> tuple[str, ...]:
+        """The models whose memory is not known."""
+        return tuple(dict.fromkeys(step.model for step in self.steps if step.memory is None))
 
     @property
     def unknown(self) -> tuple[StepEstimate, ...]:
         """The steps that could not be timed."""
         return tuple(step for step in self.steps if step.seconds is None)
 
+    @property
+    def refused(self) -> tuple[StepEstimate, ...]:
+        """The steps that will have no result: their model has no answer on the slices."""
+        return tuple(step for step in self.steps if step.seconds == 0 and step.why)
+
 
 def estimate(config: Configuration) -> RunEstimate:
     """What this run will take from the start; the data is read, nothing is written."""
     check_device(config.device)
     data, split = config.split.load(config.data, config.seed)
-    for audit in config.audits.values():
-        audit.check(split.train)
+    check_log(config, split.train)
     return estimate_steps(config, data, split)
 
 
@@ -135,10 +143,18 @@ def estimate_steps(
     return RunEstimate(tuple(found), tuple(_advice(config, found, split.train)), spent)
 
 
+def check_log(config: Configuration, train: Interactions) -> None:
+    """That the log offers what audits ask about, and something to learn from."""
+    for audit in config.audits.values():
+        audit.check(train)
+    for model in config.measured:
+        model.recommender.check_log(train)
+
+
 def check_room(config: Configuration, train: Interactions, done: Collection[tuple[str, str]] = ()) -> None:
     """That what is left of the run fits into memory, as far as that is known from the shapes."""
     for model, audits in _left(config, done):
-        own = model.recommender.memory(train)
+        own = model.recommender.memory(train) or 0
         for name, audit in audits.items():
             remedy = (
                 f"Ask about fewer ({audit.drawn[0]} = ...)." if audit.drawn else "Leave out items with few ratings."
@@ -235,27 +251,51 @@ class _ModelTimes:
         self.audits = {name: audit.drawn_from(train) for name, audit in audits.items()}
         self.taken: dict[str, list[_Taken]] = {step: [] for step in (FIT, *audits)}
         self.shares: list[float] = []
-        self.refused: dict[str, RecauditError] = {}
+        self.refused: dict[str, str] = {}
+        """Why a step has no answer."""
+        self.failed: dict[str, str] = {}
+        """Why a step could not be timed."""
 
     def take(self, parts: Mapping[str, Callable[[], _Slice]]) -> None:
-        """Time the fit and the audits; what was made elsewhere is neither fitted nor asked."""
-        if self.model.recommender.given:
+        """Time the fit and the audits; what was made elsewhere is neither fitted nor asked.
+
+        What fails on a slice may work on the whole: the run tells. One time is better than none.
+        """
+        if self.model.recommender.given or FIT in self.failed:
             return
         part = parts[self.model.recommender.grows_with]()
         recommender = self.model.recommender.shrunk(part.share) if self._by_items else self.model.recommender
         self.shares.append(part.share)
 
         fit = partial(recommender.fit, part.train, rng=self.config.seed)
-        seconds, fitted = timed(fit)
+        try:
+            seconds, fitted = timed(fit)
+        except Exception as error:
+            if not self.taken[FIT]:
+                self.failed = dict.fromkeys(self.taken, self._failure("the fit", part, error))
+            return
         self.taken[FIT].append(_Taken(seconds, seconds))
         subject = Subject(fitted, recommender, part.data, part.test)
         for name, audit in self.audits.items():
-            if name in self.refused or self._settled(name) is not None:
+            if name in self.refused or name in self.failed or self._settled(name) is not None:
                 continue
             try:
                 self.taken[name].append(_audited(self.config, _of_slice(audit, part.train.n_users), subject))
-            except RecauditError as error:
-                self.refused[name] = error
+            except Exception as error:
+                if self.taken[name]:
+                    continue
+                if isinstance(error, NotSupportedError):
+                    self.refused[name] = str(error)
+                else:
+                    self.failed[name] = self._failure("the audit", part, error)
+
+    def _failure(self, what: str, part: _Slice, error: Exception) -> str:
+        """Why a step is not known; what the machine or the installation lacks is raised, since the run lacks it too."""
+        if isinstance(error, DownloadError | MachineError) or machine_error(error) is not None:
+            raise error
+        size = f"{part.train.n_items:,} of the items" if self._by_items else f"{part.train.n_users:,} of the users"
+        told = str(error) if isinstance(error, RecauditError) else f"{type(error).__name__}: {error}"
+        return f"{what} failed on a slice with {size}; on the whole log it may work, or fail alike. It said: {told}"
 
     @property
     def _by_items(self) -> bool:
@@ -263,16 +303,15 @@ class _ModelTimes:
 
     def steps(self) -> Iterator[StepEstimate]:
         """What the times so far come to."""
-        memory = {FIT: self.model.recommender.memory(self.train)}
+        memory: dict[str, int | None] = {FIT: self.model.recommender.memory(self.train)}
         memory |= {name: audit.memory(self.train) for name, audit in self.audits.items()}
         for step, taken in self.taken.items():
-            seconds: float | None = None
-            why = str(self.refused.get(step, ""))
-            if isinstance(self.refused.get(step), NotSupportedError):
-                seconds = 0.0
+            seconds, why = None, self.failed.get(step, "")
+            if step in self.refused:
+                seconds, why = 0.0, "" if self.model.floor else self.refused[step]  # of a floor it is no news
             elif self.model.recommender.given:
                 why = "what was made elsewhere is not asked before the run"
-            elif step not in self.refused:
+            elif step not in self.failed:
                 seconds = self._seconds(step, taken)
             yield StepEstimate(self.model.label, step, seconds, memory[step], why)
 

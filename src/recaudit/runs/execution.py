@@ -18,7 +18,7 @@ from recaudit.folders import REPORT, check_same, read_manifest
 from recaudit.folders.places import place_of
 from recaudit.models.checks import check_device
 from recaudit.runs.configuration import Configuration
-from recaudit.runs.estimate import RunEstimate, check_room, estimate_steps
+from recaudit.runs.estimate import RunEstimate, check_log, check_room, estimate_steps
 from recaudit.runs.folder import Journal, Run
 from recaudit.runs.manifest import AuditRecord, DataRecord, InputFileRecord, ModelRecord, machine, versions
 from recaudit.runs.recommenders import Model
@@ -71,10 +71,7 @@ def _stages(
     with working(f"reading {config.data.label}"):
         files = {name: InputFileRecord.of(file) for name, file in config.split.files(config.data).items()}
         data, (train, test) = config.split.load(config.data, config.seed)
-    for audit in config.audits.values():
-        audit.check(train)
-    for model in config.measured:
-        model.recommender.check_log(train)
+    check_log(config, train)
     record = DataRecord.of(config.data.label, data, train, test, files)
     out.mkdir(parents=True, exist_ok=True)
     with lock.alone(out), spill.aside(place_of(_parts(config) or out)):

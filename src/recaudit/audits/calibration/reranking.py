@@ -69,6 +69,7 @@ class CalibrationCurve(Audit):
     borrowed = frozenset({"recall", CALIBRATION[0].name})
     needs = ("model", "test")
     has_floor = False
+    split_by = ()
     second = "test"
 
     weights: Lambdas = WEIGHTS
@@ -201,6 +202,7 @@ class Reranking(CalibrationAudit):
     borrowed = frozenset(_NAMES) - {metric.name for metric in LOG_FOLDING}
     needs = ("model", "test")
     has_floor = False
+    split_by = ()
     second = "test"
     result = RerankingResult
 

@@ -73,6 +73,7 @@ class Composed(Audit):
             "neither",
         ),
     )
+    split_by = ()
 
     intervention: AnyIntervention
     """Who changes what."""

@@ -83,6 +83,7 @@ class Fidelity(Audit):
     metrics = FIDELITY
     needs = ("recommender",)
     has_floor = False
+    split_by = ()
 
     audit: Promising = Reachability(actions=NextK(10), users=5)
     """Whose promises are checked, of which pairs: reachability or instability."""
@@ -94,6 +95,7 @@ class Fidelity(Audit):
 
     def check(self, data: Interactions) -> None:
         """See the audit that promises."""
+        super().check(data)
         self.audit.check(data)
 
     @property

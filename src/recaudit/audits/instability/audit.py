@@ -12,7 +12,7 @@ from recaudit.arrays import IntArray
 from recaudit.audits import spill
 from recaudit.audits.audit import Context, Subject, Verb
 from recaudit.audits.instability.definitions import INSTABILITY
-from recaudit.audits.instability.pairs import PairSolver, PairTotals, WritesPairs, user_groupings
+from recaudit.audits.instability.pairs import PairSolver, PairTotals, WritesPairs
 from recaudit.audits.instability.result import InstabilityResult, averages, histogram, people
 from recaudit.audits.instability.solvers import VIEWERS, BlackBoxSolver, DrawnItemsSolver, OwnItemSolver, PairwiseSolver
 from recaudit.audits.logs import audited, rating_facts
@@ -26,6 +26,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, AnyActions, Future, NextK, Past
+from recaudit.metrics.groupings import groupings
 from recaudit.models.base import FittedModel
 from recaudit.models.response import OpaqueResponse
 from recaudit.policies import AnyPolicy, Softmax, Top1
@@ -56,6 +57,7 @@ class Instability(RuleAudit):
 
     metrics = INSTABILITY
     drawn = ("viewers", "editors")
+    split_by = ("users",)
     result = InstabilityResult
 
     edits: AnyActions = Past(5)
@@ -98,10 +100,6 @@ class Instability(RuleAudit):
         """The baseline, where nothing is said the default for these edits."""
         return self.baseline or ("factual" if isinstance(self.edits, Past) else "scores")
 
-    def check(self, data: Interactions) -> None:
-        """That the groupings are there, and of users."""
-        user_groupings(data, self.by)
-
     def asking_effort(self, data: Interactions) -> Effort:
         """See `Audit`: a viewer is looked at beside every editor."""
         return Effort(count_of(self.editors, data.n_users), _MOST_ASKED, _MOST_ASKED)
@@ -117,7 +115,7 @@ class Instability(RuleAudit):
             )
         if self.item is not None and isinstance(self.edits, Actions) and self.edits.changes is not None:
             raise NotSupportedError("A limit on changes has no solver for one item. Leave out item, or the limit.")
-        grouped = user_groupings(log, self.by)
+        grouped = groupings(log, self.by, self.split_by)
         editors = resolve_users(self.editors, log, rng, "editors")
         viewers = resolve_users(self.viewers, log, rng, "viewers", self.asking_effort(log))
         kept = len(viewers) * len(editors) <= _MOST_PAIRS if self.pairs is None else self.pairs

@@ -20,10 +20,9 @@ from recaudit.audits.samples import candidate_items
 from recaudit.audits.spill import Part, PartFolder, Rows, SpilledRows
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
-from recaudit.errors import InputError
 from recaudit.interventions import Actions, Interval, Stars
 from recaudit.interventions.ratings import free_ratings, rating_range
-from recaudit.metrics.groupings import Grouping, groupings
+from recaudit.metrics.groupings import groupings
 from recaudit.models.base import FittedModel
 from recaudit.models.response import AffineResponse
 from recaudit.policies import Softmax
@@ -64,7 +63,7 @@ class PairSolver(ABC):
         self.editors = editors  # positions, as is the one item that the distance is about
         self.target = None if audit.item is None else int(log.items_at([audit.item])[0])
         self.beta = audit.policy.beta
-        groups = [grouping.weights[editors] for grouping in user_groupings(log, audit.by)]
+        groups = [grouping.weights[editors] for grouping in groupings(log, audit.by, audit.split_by)]
         self._members = np.concatenate([np.empty((len(editors), 0)), *groups], axis=1)
         self._prepare()
 
@@ -187,15 +186,6 @@ class WritesPairs:
         totals = PairTotals.joined(map(self.solver, viewers))
         assert isinstance(totals.pairs, pl.DataFrame)
         return replace(totals, pairs=self.folder.write(number, totals.pairs))
-
-
-def user_groupings(data: Interactions, by: Sequence[str] | None) -> list[Grouping]:
-    """The named groupings, or all that this log offers; only of users, who are all that instability is about."""
-    found = groupings(data, by)
-    for grouping in found if by is not None else []:
-        if grouping.over != "users":
-            raise InputError("by", received=grouping.by, expected="groups of users", remedy="It groups items.")
-    return [grouping for grouping in found if grouping.over == "users"]
 
 
 @final

@@ -94,6 +94,7 @@ class Mitigation(ListAudit, CalibrationTarget):
     drawn = ("users",)
     needs = ("model", "test")
     has_floor = False
+    split_by = ("users",)
     second = "test"
     result = MitigationResult
 
@@ -147,6 +148,7 @@ class Mitigation(ListAudit, CalibrationTarget):
         model, test = subject.model, subject.test
         assert model is not None
         assert test is not None
+        self.check(model.data)
         check_length(self.k, "k")
         if gives_lists(model):
             raise NotSupportedError(f"{model.called} gives lists, without scores: there is nothing to turn.")

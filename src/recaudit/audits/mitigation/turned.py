@@ -92,8 +92,7 @@ class Turned:
         gains = {name: after[name].fill_null(np.nan).to_numpy() - values for name, values in own.items()}
         ratios = [
             mean(name, gains[name], members, grouping.by, group, baseline=_mean(own[name], members))
-            for grouping in groupings(yardstick.data, yardstick.audit.by)
-            if grouping.over == "users"
+            for grouping in groupings(yardstick.data, yardstick.audit.by, yardstick.audit.split_by)
             for group, members in zip(grouping.names, grouping.weights.T, strict=True)
             for name in names
         ]

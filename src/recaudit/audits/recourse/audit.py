@@ -31,6 +31,7 @@ from recaudit.errors import InputError, NotSupportedError, RecauditError, did_yo
 from recaudit.interventions import Actions, AnyActions, Future, Interval, NextK, Stars
 from recaudit.interventions.ratings import free_ratings
 from recaudit.interventions.who import Own
+from recaudit.metrics.groupings import BOTH, Grouping, groupings
 from recaudit.models.base import FittedModel, check_response
 from recaudit.models.given.black_box import BlackBox
 from recaudit.models.response import AffineResponse
@@ -105,6 +106,7 @@ class Recourse(RuleAudit):
         rng = context.rng
         model, log = audited(subject, self.actions or NextK(10), rng)
         audit = self.model_copy(update={"actions": self._actions(log)})
+        self.groupings(log)
         check_response(model)
         users = resolve_users(audit.users, log, rng)
         method = RecourseMethod.of(audit, model, log, rng)
@@ -119,8 +121,13 @@ class Recourse(RuleAudit):
     def check(self, data: Interactions) -> None:
         """Groupings, and the categories that the goal names."""
         super().check(data)
+        self.groupings(data)
         if self.goal.needs_categories:
             _category_shares(self, data)
+
+    def groupings(self, data: Interactions) -> list[Grouping]:
+        """Those to report; where the goal is about no item, of users alone."""
+        return groupings(data, self.by, BOTH if self.goal.about_an_item else ("users",))
 
     def _actions(self, log: Interactions) -> Actions:
         """The actions, in stars where nothing is said."""

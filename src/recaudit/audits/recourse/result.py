@@ -12,7 +12,6 @@ import polars as pl
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.result import Result, Table
 from recaudit.data.interactions import Interactions
-from recaudit.metrics.groupings import groupings
 from recaudit.metrics.intervals import Ratio, aggregate, mean, standing
 from recaudit.metrics.tables import SERIES_SCHEMA, item_table, user_table
 from recaudit.status import Status
@@ -134,11 +133,11 @@ def _aggregates(audit: Recourse, log: Interactions, users: IntArray, pairs: pl.D
     ratios = whole.ratios(everybody)
     about_items = "item" in pairs.columns
     items = log.items_at(pairs["item"]) if about_items else np.zeros(0, dtype=np.int64)
-    for grouping in groupings(log, audit.by):
+    for grouping in audit.groupings(log):
         for g, group in enumerate(grouping.names):
             if grouping.over == "users":
                 ratios += whole.ratios(grouping.weights[users, g], grouping.by, group)
-            elif about_items:
+            else:
                 own = _Sums(row, len(users), grouping.weights[items, g], pairs)
                 ratios += own.ratios(everybody, grouping.by, group)
     asked = np.where(whole.asked > 0, whole.asked, np.nan)

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from pydantic import computed_field, field_serializer
 
+from recaudit.data.interactions import Interactions
 from recaudit.models.base import Recommender
 from recaudit.specification import InputFile
 
@@ -28,6 +29,9 @@ class GivenFile(Recommender, ABC):
         """What the file holds, so that a run is never resumed with other contents under the same name."""
         with self.path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def memory(self, data: Interactions) -> None:
+        """The file is not read beforehand."""
 
     @field_serializer("path")
     def _name_only(self, path: Path) -> str:
