@@ -3,8 +3,8 @@
 The perplexity of a user's recommendations is exp(entropy), so many equally likely items, and that of a model's exp of
 the mean entropy over users, as it is of texts: a few users for whom all scores are close, and who have thousands of
 items at any beta, do not decide it. It falls with beta, from the number of candidates to the number of items that share
-the highest score, and takes a value in between at one beta alone. Users for whom a model tells no item from another have the same perplexity at every beta: they say
-nothing about it, and are left out.
+the highest score, and takes a value in between at one beta alone. Users for whom a model tells no item from another
+have the same perplexity at every beta: they say nothing about it, and are left out.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def resolved(audit: AnyAudit, subject: Subject, context: Context) -> tuple[AnyAu
 
     Beta is that of the subject's own model, where it has none of the recommender fitted to the whole log. Facts:
     `perplexity`, the `beta` found, over how many users (`spread_users`) and how many were left out because all that
-    they may be shown has one score (`same_scores`); under `follows` the same of what is shown on the way into the future.
+    they may be shown has one score (`same_scores`); under `follows` the same of what is shown on the way.
     """
     update: dict[str, Any] = {}
     facts: dict[str, Any] = {}
