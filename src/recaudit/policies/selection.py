@@ -172,8 +172,8 @@ class Softmax(Policy):
     beta: float = Field(default=1.0, gt=0, le=1e4, allow_inf_nan=False)
     """How sharply the best item is preferred: towards 0 uniform, towards infinity top-1."""
     perplexity: float | None = Field(default=None, gt=1, allow_inf_nan=False)
-    """In the place of beta: over how many items the recommendations of a model are spread: exp of their entropy, averaged
-    over its users. 1 would be the top item alone."""
+    """In the place of beta: over how many items the recommendations of a model are spread: exp of their entropy,
+    averaged over its users. 1 would be the top item alone."""
 
     @model_validator(mode="after")
     def _beta_or_perplexity(self) -> Self:
