@@ -88,7 +88,7 @@ format: .venv/test.stamp
 	$(BIN)/ruff format .
 
 bench: .venv/bench.stamp
-	for script in models reachability agency agency_future folding folding_metric calibration bayes simulation neural compare gate_error estimates engines ray_load lists sparse; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in models reachability agency agency_future folding folding_metric calibration bayes simulation neural compare gate_error estimates engines ray_load lists futures; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
 	rm -rf .venv .venv-lenskit runs site

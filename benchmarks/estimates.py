@@ -1,8 +1,9 @@
 """What a run says beforehand beside what it then took: estimate / truth for every step that takes a second.
 
-    python benchmarks/estimates.py [--data demo|ml-1m] [--config my.toml] [--cpu]
+    python benchmarks/estimates.py [--data demo|ml-1m|sparse] [--config my.toml] [--cpu]
 
-The promise is a factor of two. MovieLens 1M must lie in RECAUDIT_DATA. On a machine that others use, --cpu counts the
+The promise is a factor of two. MovieLens 1M must lie in RECAUDIT_DATA; `sparse` is the log of `futures.py`, with the
+default audits of five models, which are to end in ten minutes. On a machine that others use, --cpu counts the
 time of one core (OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1) instead of the clock's.
 """
 
@@ -12,6 +13,8 @@ import argparse
 import tempfile
 import time
 from pathlib import Path
+
+from futures import sparse_log  # type: ignore[import-not-found]  # beside this script
 
 from recaudit import runs
 from recaudit.cli.audits import DEMO
@@ -37,6 +40,30 @@ kind = "ease"
 users = 48
 policy = {kind = "softmax", beta = 2.0}
 """
+SPARSE = """
+[data]
+ratings = "sparse.parquet"
+scale = [0, 10]
+[split]
+kind = "leave-last"
+k = 5
+[[model]]
+kind = "als"
+[[model]]
+kind = "biased-mf"
+[[model]]
+kind = "item-knn"
+[[model]]
+kind = "ease"
+[[model]]
+kind = "wals"
+[audits.accuracy]
+[audits.exposure]
+[audits.reachability]
+[audits.instability]
+[audits.folding]
+[audits.agency]
+"""
 _SHORT = 1.0
 """Seconds: shorter steps are added up, not shown."""
 
@@ -44,17 +71,26 @@ _SHORT = 1.0
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", choices=["demo", "ml-1m"], default="demo")
+    parser.add_argument("--data", choices=["demo", "ml-1m", "sparse"], default="demo")
     parser.add_argument("--config", type=Path)
     parser.add_argument("--cpu", action="store_true")
     asked = parser.parse_args()
     if asked.cpu:
         time.perf_counter = time.process_time
-    if asked.config:
-        config = runs.read(asked.config)
-    else:
-        text = DEMO.read_text(encoding="utf-8") if asked.data == "demo" else MOVIELENS
-        config = runs.parse(text, source="benchmark", folder=Path())
+    with tempfile.TemporaryDirectory() as folder:
+        compared(configuration(asked.data, Path(folder)) if asked.config is None else runs.read(asked.config))
+
+
+def configuration(data: str, folder: Path) -> runs.Configuration:
+    """The run on this data, whose files go into the folder."""
+    if data == "sparse":
+        sparse_log().frame().write_parquet(folder / "sparse.parquet")
+    text = {"demo": DEMO.read_text(encoding="utf-8"), "ml-1m": MOVIELENS, "sparse": SPARSE}[data]
+    return runs.parse(text, source="benchmark", folder=folder)
+
+
+def compared(config: runs.Configuration) -> None:
+    """Tell, run, and print both."""
     begun = time.perf_counter()
     told = runs.estimate(config)
     spent = time.perf_counter() - begun
@@ -75,6 +111,9 @@ def main() -> None:
     print(f"{'all shorter ones':40} {rest[0]:8.1f}s {rest[1]:8.1f}s {rest[0] / rest[1]:6.2f}")
     total = sum(took.values())
     print(f"{'the run':40} {told.seconds:8.1f}s {total:8.1f}s {told.seconds / total:6.2f}")
+    print(f"The run ended after {manifest.seconds:.1f} s. Without a result: {len(manifest.skipped)} steps.")
+    for skip in manifest.skipped:
+        print(f"  {skip.model}, {skip.audit}: {skip.reason}")
     print(f"The estimate took {spent:.1f} s, reading the data included. Largest step: {told.memory / 2**20:,.0f} MiB.")
     print("\n".join(told.advice))
 

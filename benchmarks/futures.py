@@ -1,17 +1,16 @@
-"""What audits cost on a sparse log: few ratings a user, many items, so that many sequences of items can be shown next.
+"""What futures cost on a sparse log: few ratings a user, many items, so that many sequences of items can be shown next.
 
-    python benchmarks/sparse.py future [K] [USERS]   # Future(K) of some users, all targets
-    python benchmarks/sparse.py default [KIND]       # the default audits of one model: als, biased-mf, ...
+    python benchmarks/futures.py [K] [USERS]   # Future(K) of some users, all targets
 
 The log is generated: 16,554 users, 10,506 items and 100,000 ratings from 0 to 10, activity and popularity skewed.
-Seconds a user, the share of pairs that are solved, and how wide the bounds of the others are; or seconds an audit.
+Seconds a user, the share of pairs that are solved, and how wide the bounds of the others are. What a whole run of
+several models takes there: `estimates.py --data sparse`.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 
 import numpy as np
 import polars as pl
@@ -20,8 +19,6 @@ from rich.table import Table
 
 import recaudit as ra
 from recaudit.data import Interactions
-from recaudit.data.splits import leave_last
-from recaudit.registry import MODELS
 
 USERS, ITEMS, RATINGS, TASTES = 16_554, 10_506, 100_000, 8
 
@@ -62,39 +59,9 @@ def future(console: Console, data: Interactions, k: int, count: int) -> None:
     console.print(table)
 
 
-def default(console: Console, data: Interactions, kind: str) -> None:
-    """The audits of the demonstration, with their own defaults; one after the other, each told as it ends."""
-    recommender = MODELS[kind]()
-    split = leave_last(data, 5)
-    model = recommender.fit(split.train)
-    asked: dict[str, Callable[[], object]] = {
-        "fit": lambda: recommender.fit(split.train),
-        "accuracy": lambda: ra.accuracy(model, split.test),
-        "exposure": lambda: ra.exposure(model),
-        "reachability": lambda: ra.reachability(model),
-        "instability": lambda: ra.instability(model),
-        "folding": lambda: ra.folding(model),
-        "agency": lambda: ra.agency(recommender, data),
-    }
-    console.print(f"{kind}: seconds, seconds of all cores together")
-    for name, ask in asked.items():
-        wall, cores = time.perf_counter(), time.process_time()
-        try:
-            ask()
-        except ra.errors.NotSupportedError as error:
-            console.print(f"{name}: {error}")
-            continue
-        console.print(f"{name:14s}{time.perf_counter() - wall:8.1f}{time.process_time() - cores:8.1f}")
-
-
 def main() -> None:
-    console, data = Console(), sparse_log()
-    asked = sys.argv[1:]
-    if asked[:1] == ["default"]:
-        default(console, data, asked[1] if len(asked) > 1 else "als")
-    else:
-        numbers = [int(number) for number in asked[1:]]
-        future(console, data, *(numbers + [5, 4][len(numbers) :]))
+    numbers = [int(number) for number in sys.argv[1:]]
+    future(Console(), sparse_log(), *(numbers + [5, 4][len(numbers) :]))
 
 
 if __name__ == "__main__":
