@@ -42,7 +42,8 @@ policy = {kind = "softmax", beta = 2.0}
 """
 SPARSE = """
 [data]
-ratings = "sparse.parquet"
+file = "sparse.parquet"
+time = "time"
 scale = [0, 10]
 [split]
 kind = "leave-last"
