@@ -16,6 +16,7 @@ import math
 import numpy as np
 from numba import njit
 
+from recaudit.arithmetic import copy_into
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.lists import kernel
 from recaudit.solvers.lists.kernel import NOT_FINITE, ListState
@@ -63,7 +64,8 @@ def make_lists(
         greedy, straight = _worth(chosen, own, state), _worth(plain, own, other)
         # Tied, as where both hold the same items: the one in the order of the scores.
         if length == (plain >= 0).sum() and straight >= greedy - _rise(greedy, weights[0], state.largest):
-            chosen[:], state = plain, other
+            copy_into(chosen, plain)
+            state = other
         # What a cap has closed gets its best item outside the list again: an exchange may make room.
         for vector in range(len(state.closed)):
             if state.closed[vector]:
@@ -103,11 +105,12 @@ def _improve(vectors: CategoryVectors, objective: ListObjective, state: ListStat
             if capped:
                 kernel.weigh(weight, state)
             _weigh_all(vectors, objective, state, tops)
-            logs[:], known = state.logs, True
+            copy_into(logs, state.logs)
+            known = True
         item, came, other = chosen[place], -1, -1
         if not state.due[item]:
             stamp += 1
-            state.logs[:] = logs
+            copy_into(state.logs, logs)
             came = _better(place, stamp, equal, item, capped, first_term, vectors, objective, state, tops)
         if came >= 0:
             state.free[item], state.free[came] = True, False
@@ -182,7 +185,8 @@ def _better(
                 p, m, held = state.p[g], objective.importance[g], state.held[g]
                 for term in range(first_term[g], first_term[g + 1]):
                     state.logs[term] = kernel.gain(vectors.term_share[term], p, m, held, w, total, alpha)
-        state.ceiling[:] = tops + weight * more
+        for block in range(len(tops)):
+            state.ceiling[block] = tops[block] + weight * more
         came, _ = kernel.winner(place, stamp, equal, floor, vectors, objective, state)
     _hold(item, w, 1, vectors, state)
     return came
