@@ -47,15 +47,16 @@ def make_lists(
     by_score = ListObjective(np.zeros(len(totals)), rank_weights, totals, importance, alpha, caps)
     plain = np.empty(len(totals), dtype=np.int64)
     for row in range(len(scores)):
-        chosen, due = lists[row], must[min(row, len(must) - 1)]
-        state = kernel.new_state(scores[row], allowed[row], due, interests[row], vectors)
+        # In double precision, whatever the scores are in: the kernels are compiled for that alone.
+        score, chosen, due = scores[row].astype(np.float64), lists[row], must[min(row, len(must) - 1)]
+        state = kernel.new_state(score, allowed[row], due, interests[row], vectors)
         if state.largest == np.inf:
             evaluations[row] = NOT_FINITE
             continue
         evaluations[row] = kernel.fill(vectors, objective, state, chosen)
         if not exchange:
             continue
-        other = kernel.new_state(scores[row], allowed[row], due, interests[row], vectors)
+        other = kernel.new_state(score, allowed[row], due, interests[row], vectors)
         plain[:] = -1
         kernel.fill(vectors, by_score, other, plain)
         length = (chosen >= 0).sum()
@@ -98,7 +99,8 @@ def _improve(vectors: CategoryVectors, objective: ListObjective, state: ListStat
     capped = bool((objective.caps < n).any())
     tops, logs = np.empty(len(state.ceiling)), np.empty(len(state.logs))
     first_term = np.searchsorted(vectors.term_genre, np.arange(len(objective.caps) + 1))
-    settled, place, stamp, left, known = 0, 0, 0, _MOST, False
+    settled, stamp, left, known = 0, 0, _MOST, False
+    place = np.int64(0)  # not 0: numba would compile what it is handed to for that constant, and once more
     kernel.weigh(weight, state)
     while settled < n and left > 0:
         if not known:
