@@ -12,6 +12,7 @@ settled without looking at any item.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -100,7 +101,8 @@ def _improve(vectors: CategoryVectors, objective: ListObjective, state: ListStat
     tops, logs = np.empty(len(state.ceiling)), np.empty(len(state.logs))
     first_term = np.searchsorted(vectors.term_genre, np.arange(len(objective.caps) + 1))
     settled, stamp, left, known = 0, 0, _MOST, False
-    place = np.int64(0)  # not 0: numba would compile what it is handed to for that constant, and once more
+    # Not 0: numba would compile what it is handed to for that constant, and once more.
+    place: Any = np.int64(0)
     kernel.weigh(weight, state)
     while settled < n and left > 0:
         if not known:
