@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+# Threads that wait give their core to the other processes of the suite. Before torch is imported, which reads it.
+os.environ["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY", "passive")
+
 import polars as pl
 import pytest
 from hypothesis import settings

@@ -44,6 +44,21 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@numba.njit(nogil=True, cache=True)
+def copy_into(target: NDArray[Any], values: NDArray[Any]) -> None:
+    """In compiled code `target[:] = values`, both (n,): numba takes seconds to compile that, and its message of unequal
+    lengths, in each kernel that has other options."""
+    for at in range(len(target)):
+        target[at] = values[at]
+
+
+@numba.njit(nogil=True, cache=True)
+def copy_rows(target: NDArray[Any], values: NDArray[Any]) -> None:
+    """`copy_into` for (n, m)."""
+    for row in range(len(target)):
+        copy_into(target[row], values[row])
+
+
 def core_count() -> int:
     """How many cores work in this thread may use: numba's number, which an engine sets in its workers."""
     count: int = numba.get_num_threads()

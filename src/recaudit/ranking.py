@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numba import njit
 from numpy.typing import NDArray
 
+from recaudit.arithmetic import copy_into
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.ties import TIE
 
@@ -191,20 +194,46 @@ def _top(scores: FloatArray, allowed: BoolArray, n: int) -> IntArray:
             chosen = np.flatnonzero(allowed[row])
             if n < len(chosen):
                 own = values[chosen]
-                chosen = chosen[own >= _lowest_tied(own, np.partition(own, len(own) - n)[len(own) - n], gap)]
-            chosen = chosen[np.argsort(-values[chosen])]
+                chosen = chosen[own >= _lowest_tied(own, nth_highest(own, n), gap)]
+            chosen = chosen[descending(values[chosen])]
         start = 0
         for end in range(1, len(chosen) + 1):
             if end < len(chosen) and _tied(values[chosen[end - 1]], values[chosen[end]], gap):
                 continue
             if end - start > 1:
-                chosen[start:end] = np.sort(chosen[start:end])
+                chosen[start:end].sort()
             start = end
             if start >= n:
                 break
-        filled = min(n, len(chosen))
-        best[row, :filled] = chosen[:filled]
+        copy_into(best[row, : min(n, len(chosen))], chosen)
     return best
+
+
+@njit(nogil=True, cache=True)
+def descending(values: FloatArray) -> IntArray:
+    """(values,): their positions, the highest value first; for compiled code, so that a sort is compiled once."""
+    return np.argsort(-values)
+
+
+@njit(nogil=True, cache=True)
+def nth_highest(values: NDArray[Any], n: int) -> float:
+    """For compiled code: what is lower goes before a value, what is higher behind, until the n-th is in place."""
+    parted, place = values.copy(), len(values) - n
+    low, high = 0, len(values) - 1
+    while low < high:
+        pivot = parted[(low + high) // 2]
+        left, right = low, high
+        while left <= right:
+            while parted[left] < pivot:
+                left += 1
+            while parted[right] > pivot:
+                right -= 1
+            if left <= right:
+                parted[left], parted[right] = parted[right], parted[left]
+                left, right = left + 1, right - 1
+        low = left if place > right else low
+        high = right if place < left else high
+    return float(parted[place])
 
 
 @njit(nogil=True, cache=True)

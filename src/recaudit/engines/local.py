@@ -67,12 +67,16 @@ class Processes(_Workers):
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order; the function travels to each worker once."""
+        workers = min(self.workers, len(pieces))
+        if not workers:
+            yield from track(iter(()), label, 0)
+            return
         pool = ProcessPoolExecutor(
-            self.workers, multiprocessing.get_context("spawn"), _start_worker, (function, self._share)
+            workers, multiprocessing.get_context("spawn"), _start_worker, (function, self._share)
         )
         try:
             with block_sigint():
-                for _ in range(self.workers):
+                for _ in range(workers):
                     pool.submit(_start)
             yield from track(_windowed(pool, _run_in_worker, pieces, self.ahead * self.workers), label, len(pieces))
         except BaseException:

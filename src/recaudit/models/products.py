@@ -23,9 +23,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
+from recaudit.arithmetic import copy_into
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
 from recaudit.models.rows import Indices, Singles
+from recaudit.ranking import descending, nth_highest
 from recaudit.ties import TIE
 
 _TILE = 512
@@ -241,7 +243,7 @@ def _keep(
                 continue
             if count == len(found):
                 # Lower by a unit for rounding: what is that close to the n-th highest stays.
-                bar = np.float32(np.sort(kept)[len(kept) - n] - margin - _UNIT)
+                bar = np.float32(nth_highest(kept, n) - margin - _UNIT)
                 count = 0
                 for place in range(len(found)):
                     if kept[place] > bar:
@@ -282,7 +284,7 @@ def _decided(
             for k in range(P.shape[1]):
                 total += P[user, k] * Q[item, k]
             values[place] = total + level[user] + offset[item]
-        order = np.argsort(-values)
+        order = descending(values)
         # The widest gap that ties is TIE times the row's largest absolute score: between these.
         narrow = TIE * np.abs(values).max() if count else 0.0
         wide = gap[user]
@@ -294,7 +296,8 @@ def _decided(
                     continue
                 sure = sure and apart > wide
             if end - start > 1:
-                order[start:end] = order[start:end][np.argsort(found[user][order[start:end]])]
+                tied = order[start:end]
+                copy_into(tied, tied[descending(-found[user][tied].astype(np.float64))])
             start = end
             if start >= n or not sure:
                 break

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
+from recaudit.arithmetic import copy_into, copy_rows
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
 from recaudit.models.rows import Indices, SparseRows
@@ -46,7 +47,7 @@ def solve_vectors(
         for k in range(size):
             G[k, k] += penalty[x]
         cholesky_solve(G, b)
-        X[x] = b[:d]
+        copy_into(X[x], b)
     return X
 
 
@@ -171,13 +172,14 @@ def solve_items(
                 if (at < len(own) and own[at] == editor) == (added == 1):
                     continue
                 if not factorised:
-                    C[:], c[:] = gram, h
+                    copy_into(c, h)
+                    copy_rows(C, gram)
                     for k in range(size):
                         C[k, k] += regularization * (len(own) + added if per_rating else 1)
                     cholesky_solve(C, c)
                     factorised = True
                 p = P[editor]
-                y[:d] = p
+                copy_into(y[:d], p)
                 _substitute(C, y[:d])
                 if added:
                     along, expected = 1.0, user_level[editor] + item_bias[item]

@@ -13,6 +13,7 @@ from pydantic import Field
 from scipy import sparse
 from torch import Tensor
 
+from recaudit.arithmetic import copy_into
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.parallel import parallel_njit
@@ -267,7 +268,7 @@ def _descend(
                 break
             active = np.flatnonzero((weights != 0) | (gains >= _SHARE * gains.max()))
             rounds += _settle(active, gram, left, weights, penalty, max_iter - rounds, tolerance)
-            left[:] = gram[target]
+            copy_into(left, gram[target])
             for other in active:
                 if weights[other] != 0:
                     left -= weights[other] * gram[other]

@@ -13,7 +13,7 @@ from numba import prange
 from scipy import sparse
 from torch import Tensor
 
-from recaudit.arithmetic import one_thread
+from recaudit.arithmetic import copy_into, one_thread
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
 from recaudit.errors import InputError
@@ -209,7 +209,7 @@ def _products(rows: SparseRows, dense: FloatArray, offset: FloatArray) -> FloatA
         start, end = tile * _TILE, min((tile + 1) * _TILE, count)
         for row in range(len(out)):
             sums = out[row, start:end]
-            sums[:] = offset[start:end]
+            copy_into(sums, offset[start:end])
             for entry in range(rows.indptr[row], rows.indptr[row + 1]):
                 value, added = rows.values[entry], dense[rows.indices[entry], start:end]
                 for column in range(end - start):

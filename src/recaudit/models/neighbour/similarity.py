@@ -14,11 +14,10 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
 from recaudit.models.rows import SparseRows
+from recaudit.ranking import nth_highest
 from recaudit.ties import TIE
 
 Similarity = Literal["cosine", "pearson"]
-
-_BUCKETS = 256
 
 _BLOCK = 1024
 """Rows between two reports of progress; no number depends on it."""
@@ -139,40 +138,16 @@ def _keep_best(
     others: NDArray[np.int32], values: FloatArray, neighbours: NDArray[np.int32], weights: FloatArray
 ) -> None:
     """Fill `neighbours` and `weights` (k,): all above the k-th largest value, and of those tied with it the first."""
-    k, cut, last = len(neighbours), -np.inf, 0
+    k, cut, last = len(neighbours), -np.inf, 0.0
     if len(values) > k:
-        cut = _kth_largest(values, k)
-        tied = np.sort(others[(values >= cut - TIE) & (values <= cut + TIE)])
-        last = tied[k - np.sum(values > cut + TIE) - 1]
+        cut = nth_highest(values, k)
+        tied = others[(values >= cut - TIE) & (values <= cut + TIE)]
+        last = nth_highest(tied, len(tied) + 1 - k + int(np.sum(values > cut + TIE)))
     filled = 0
     for place in range(len(values)):
         if values[place] > cut + TIE or (values[place] >= cut - TIE and others[place] <= last):
             neighbours[filled], weights[filled] = others[place], values[place]
             filled += 1
-
-
-@njit(cache=True)
-def _kth_largest(values: FloatArray, k: int) -> float:
-    """The k-th largest of `values`: they are counted in buckets, and only those in its own are sorted."""
-    low: float = values.min()
-    high: float = values.max()
-    if high - low < 1e-300:
-        return low
-    scale = (_BUCKETS - 1) / (high - low)
-    counts = np.zeros(_BUCKETS, dtype=np.int64)
-    for value in values:
-        counts[np.uint64((value - low) * scale)] += 1
-    bucket = _BUCKETS - 1
-    while counts[bucket] < k:
-        k -= counts[bucket]
-        bucket -= 1
-    inside, found = np.empty(counts[bucket]), 0
-    for value in values:
-        if np.uint64((value - low) * scale) == bucket:
-            inside[found] = value
-            found += 1
-    kth: float = np.sort(inside)[found - k]
-    return kth
 
 
 @njit(cache=True)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numba import njit
 
+from recaudit.arithmetic import copy_into
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.models.factor.least_squares import IN_ORDER
 from recaudit.models.neural.adam import AdamStep, descend, running_averages
@@ -101,7 +102,8 @@ class ColumnLearner:
 @njit(fastmath=IN_ORDER, cache=True)
 def read_columns(read: ColumnRatings, weights: ColumnWeights, entering: Singles) -> None:
     """Write what enters the hidden layer: `c` and, for each rating read, W of its column up to its level."""
-    entering[:] = weights.c
+    for row in entering:
+        copy_into(row, weights.c)
     for m in range(len(weights.W)):
         for at in range(read.starts[m], read.starts[m + 1]):
             total = entering[read.rows[at]]

@@ -21,6 +21,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from recaudit.arithmetic import copy_into
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.softmax.box_qp import move_coordinate
 
@@ -200,7 +201,7 @@ def _list_actions(space: Lattice, model: Taylor, low: Choices, high: Choices, li
         elif linear[size] + _curvature(model, d) < limit:
             if count == len(listed):
                 return -1
-            listed[count] = current
+            copy_into(listed[count], current)
             count += 1
     return count
 
@@ -230,7 +231,7 @@ def _relax(space: Lattice, model: Taylor, low: Choices, high: Choices, x: FloatA
     part of the way to the end of its range spends that part of its cost. A price for a unit of budget turns the limit
     into a kink at the start of each coordinate."""
     r = model.gradient.copy()
-    x[:] = model.point
+    copy_into(x, model.point)
     for k in range(len(low)):
         inside = min(max(x[k], space.options[k, low[k]]), space.options[k, high[k]])
         move_coordinate(model.hessian, 0.0, x, r, k, inside)
@@ -343,7 +344,9 @@ def branch(
             actions += survivors
             continue
         for child in (count, count + 1):
-            parent[child], low[child], high[child] = row, first, last
+            parent[child] = row
+            copy_into(low[child], first)
+            copy_into(high[child], last)
         _relax(space, model, first, last, point[count])
         # Where the point was poor, a better one may close the node; otherwise its halves have to.
         if tries[row] < _TRIES and gap > room[row]:

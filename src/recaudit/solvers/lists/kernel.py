@@ -22,7 +22,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.solvers.lists.objective import LANES, CategoryVectors, IndexArray, ListObjective, Scores
+from recaudit.solvers.lists.objective import LANES, CategoryVectors, IndexArray, ListObjective
 from recaudit.ties import TIE
 
 NOT_FINITE = -1
@@ -35,7 +35,7 @@ _SLACK = 1e-12
 class ListState(NamedTuple):
     """One user's list in the making; vectors are padded to full blocks."""
 
-    score: Scores  # (items,)
+    score: FloatArray  # (items,)
     free: BoolArray  # (items,): what may be in the list and is not yet
     due: BoolArray  # (items,): what must be
     p: FloatArray  # (genres,): the user's interests
@@ -53,12 +53,14 @@ class ListState(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def new_state(score: Scores, allowed: BoolArray, due: BoolArray, p: FloatArray, vectors: CategoryVectors) -> ListState:
+def new_state(
+    score: FloatArray, allowed: BoolArray, due: BoolArray, p: FloatArray, vectors: CategoryVectors
+) -> ListState:
     """Nothing chosen yet; `largest` is infinite where the score of an allowed item is NaN or infinite."""
     vector_of = vectors.vector_of
     blocks, terms = len(vectors.block_indptr) - 1, len(vectors.term_genre)
     best = np.full(blocks * LANES, -1, dtype=np.int32)
-    top = np.full(len(best), -np.inf, dtype=score.dtype)
+    top = np.full(len(best), -np.inf)
     finite, largest = True, 0.0
     for item in range(len(score)):
         vector, size = vector_of[item], abs(score[item])

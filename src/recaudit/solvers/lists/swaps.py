@@ -12,10 +12,12 @@ settled without looking at any item.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
 
+from recaudit.arithmetic import copy_into
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.lists import kernel
 from recaudit.solvers.lists.kernel import NOT_FINITE, ListState
@@ -46,15 +48,16 @@ def make_lists(
     by_score = ListObjective(np.zeros(len(totals)), rank_weights, totals, importance, alpha, caps)
     plain = np.empty(len(totals), dtype=np.int64)
     for row in range(len(scores)):
-        chosen, due = lists[row], must[min(row, len(must) - 1)]
-        state = kernel.new_state(scores[row], allowed[row], due, interests[row], vectors)
+        # In double precision, whatever the scores are in: the kernels are compiled for that alone.
+        score, chosen, due = scores[row].astype(np.float64), lists[row], must[min(row, len(must) - 1)]
+        state = kernel.new_state(score, allowed[row], due, interests[row], vectors)
         if state.largest == np.inf:
             evaluations[row] = NOT_FINITE
             continue
         evaluations[row] = kernel.fill(vectors, objective, state, chosen)
         if not exchange:
             continue
-        other = kernel.new_state(scores[row], allowed[row], due, interests[row], vectors)
+        other = kernel.new_state(score, allowed[row], due, interests[row], vectors)
         plain[:] = -1
         kernel.fill(vectors, by_score, other, plain)
         length = (chosen >= 0).sum()
@@ -63,7 +66,8 @@ def make_lists(
         greedy, straight = _worth(chosen, own, state), _worth(plain, own, other)
         # Tied, as where both hold the same items: the one in the order of the scores.
         if length == (plain >= 0).sum() and straight >= greedy - _rise(greedy, weights[0], state.largest):
-            chosen[:], state = plain, other
+            copy_into(chosen, plain)
+            state = other
         # What a cap has closed gets its best item outside the list again: an exchange may make room.
         for vector in range(len(state.closed)):
             if state.closed[vector]:
@@ -96,18 +100,21 @@ def _improve(vectors: CategoryVectors, objective: ListObjective, state: ListStat
     capped = bool((objective.caps < n).any())
     tops, logs = np.empty(len(state.ceiling)), np.empty(len(state.logs))
     first_term = np.searchsorted(vectors.term_genre, np.arange(len(objective.caps) + 1))
-    settled, place, stamp, left, known = 0, 0, 0, _MOST, False
+    settled, stamp, left, known = 0, 0, _MOST, False
+    # Not 0: numba would compile what it is handed to for that constant, and once more.
+    place: Any = np.int64(0)
     kernel.weigh(weight, state)
     while settled < n and left > 0:
         if not known:
             if capped:
                 kernel.weigh(weight, state)
             _weigh_all(vectors, objective, state, tops)
-            logs[:], known = state.logs, True
+            copy_into(logs, state.logs)
+            known = True
         item, came, other = chosen[place], -1, -1
         if not state.due[item]:
             stamp += 1
-            state.logs[:] = logs
+            copy_into(state.logs, logs)
             came = _better(place, stamp, equal, item, capped, first_term, vectors, objective, state, tops)
         if came >= 0:
             state.free[item], state.free[came] = True, False
@@ -182,7 +189,8 @@ def _better(
                 p, m, held = state.p[g], objective.importance[g], state.held[g]
                 for term in range(first_term[g], first_term[g + 1]):
                     state.logs[term] = kernel.gain(vectors.term_share[term], p, m, held, w, total, alpha)
-        state.ceiling[:] = tops + weight * more
+        for block in range(len(tops)):
+            state.ceiling[block] = tops[block] + weight * more
         came, _ = kernel.winner(place, stamp, equal, floor, vectors, objective, state)
     _hold(item, w, 1, vectors, state)
     return came

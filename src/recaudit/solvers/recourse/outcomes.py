@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from recaudit.arithmetic import copy_into
 from recaudit.arrays import FloatArray, IntArray
+from recaudit.ranking import descending, nth_highest
 from recaudit.solvers.recourse.least import (
     REALLY,
     Certainty,
@@ -204,7 +206,7 @@ def _search(
     """As `Searched`: the least effort up to `most`; where `first`, the first way that is found."""
     path = root(len(tree.counts))
     held = np.empty((len(tree.counts) + 1, len(question.possible)))
-    held[0] = question.scores[question.possible]
+    copy_into(held[0], question.scores[question.possible])
     best, option, nodes = np.inf, path.picked.copy(), 0
     depth = forward(tree, path, 0, most)
     while depth >= 0:
@@ -213,7 +215,8 @@ def _search(
         nodes += 1
         k, o = path.rating[depth], path.option[depth]
         effort = path.spent[depth] + tree.costs[k, o]
-        held[depth + 1] = held[depth] + question.own[:, k] * tree.moves[k, o]
+        for j in range(len(question.possible)):
+            held[depth + 1, j] = held[depth, j] + question.own[j, k] * tree.moves[k, o]
         left = effort_left(most, effort)
         reached, possible = _look(goal, question, tree, path, held[depth + 1], k + 1, left)
         if reached:
@@ -268,7 +271,7 @@ def log_chance(leads: FloatArray) -> float:
 @njit(nogil=True, cache=True)
 def _highest(values: FloatArray, n: int, slack: float) -> tuple[IntArray, bool]:
     """(n,): the positions of the n highest, and whether none of the others may be tied with them."""
-    order = np.argsort(-values)
+    order = descending(values)
     return order[:n], n == len(order) or values[order[n - 1]] - values[order[n]] > slack
 
 
@@ -280,8 +283,8 @@ def _may_hold(goal: _Goal, question: _Question, values: FloatArray, start: int, 
     for j in range(items):
         low[j] = values[j] - farthest_fall(question.falls, j, start, left)
         high[j] = values[j] + farthest_fall(question.rises, j, start, left)
-    entry = np.partition(low, items - n)[items - n] - goal.slack
-    safe = np.partition(high, items - n - 1)[items - n - 1] + goal.slack if items > n else -np.inf
+    entry = nth_highest(low, n) - goal.slack
+    safe = nth_highest(high, n + 1) + goal.slack if items > n else -np.inf
     inside, can_be = low > safe, high >= entry
     places = n - inside.sum()
     most, least = np.zeros(genres), np.zeros(genres)
@@ -310,7 +313,7 @@ def first_items(values: FloatArray, n: int) -> IntArray:
     while end + 1 < len(order) and values[order[end]] - values[order[end + 1]] <= gap:
         end += 1
     chosen = order[:n].copy()
-    chosen[start:] = np.sort(order[start : end + 1])[: n - start]
+    copy_into(chosen[start:], np.sort(order[start : end + 1]))
     return chosen
 
 
@@ -340,9 +343,11 @@ def divergence_of(p: FloatArray, q: FloatArray, smoothing: float) -> float:
 def _least_divergence(least: FloatArray, most: FloatArray, p: FloatArray, smoothing: float) -> float:
     """The least over q with `least` <= q <= `most` and sum q <= 1: q + s p = p / v, cut to the limits, for some v."""
     shift = smoothing / (1 - smoothing)
-    if np.where(p > 0, most, 0.0).sum() <= 1:
+    low, high, whole = 0.0, shift, 0.0
+    for g in range(len(p)):
+        whole += most[g] if p[g] > 0 else 0.0
+    if whole <= 1:
         return divergence_of(p, most, smoothing)
-    low, high = 0.0, shift
     for g in range(len(p)):
         if p[g] > 0:
             high = max(high, shift + most[g] / p[g])  # everything at its upper limit

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from recaudit.arithmetic import copy_into
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.recourse.least import (
     REALLY,
@@ -167,7 +168,9 @@ def _at_start(lead: FloatArray, limit: int, ratings: int) -> _Rivals:
     depths, rivals = ratings + 1, len(lead)
     leads, which = np.empty((depths, rivals)), np.empty((depths, rivals), dtype=np.int64)
     count, allowed = np.zeros(depths, dtype=np.int64), np.zeros(depths, dtype=np.int64)
-    leads[0], which[0], count[0], allowed[0] = lead, np.arange(rivals), rivals, limit
+    count[0], allowed[0] = rivals, limit
+    copy_into(leads[0], lead)
+    copy_into(which[0], np.arange(rivals))
     return _Rivals(which, leads, count, allowed)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from recaudit.arithmetic import copy_into
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.gpu.kernels import kernel
 
@@ -48,7 +49,8 @@ def _minimize_each(
     factor, free = np.empty((size, size)), np.empty(size, np.int64)
     for row in range(rows):
         H, d = hessian[row], damping[row]
-        x[:], r[:] = points[row], gradient[row]
+        copy_into(x, points[row])
+        copy_into(r, gradient[row])
         _sweep(H, d, x, r)
         _sweep(H, d, x, r)
         for _ in range(_ROUNDS):
@@ -63,7 +65,8 @@ def _minimize_each(
             _newton_direction(H, d, r, free[:count], factor, direction)
             length = 1.0
             for _ in range(2):
-                new_x[:], new_r[:] = x, r
+                copy_into(new_x, x)
+                copy_into(new_r, r)
                 for i in range(count):
                     k = free[i]
                     move_coordinate(H, d, new_x, new_r, k, min(max(x[k] + length * direction[i], -1.0), 1.0))
@@ -77,9 +80,10 @@ def _minimize_each(
                     if direction[i] != 0.0:
                         bound = 1.0 if direction[i] > 0.0 else -1.0
                         length = min(length, (bound - x[free[i]]) / direction[i])
-            x[:], r[:] = new_x, new_r
+            copy_into(x, new_x)
+            copy_into(r, new_r)
             _sweep(H, d, x, r)
-        out[row] = x
+        copy_into(out[row], x)
 
 
 @numba.njit(nogil=True, cache=True)

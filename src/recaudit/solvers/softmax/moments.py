@@ -15,6 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from recaudit.arithmetic import copy_into, copy_rows
 from recaudit.arrays import FloatArray, IntArray
 
 _ITEMS = 256
@@ -90,13 +91,14 @@ def first_moments(
         while count < 4 and row + count < rows and owner[row + count] == problem:
             count += 1
         for i in range(4):
-            u[i] = points[row + min(i, count - 1)]
+            copy_into(u[i], points[row + min(i, count - 1)])
         sums[:] = 0.0
         for start in range(0, items, _ITEMS):
             part = slice(start, min(start + _ITEMS, items))
             n = part.stop - part.start
             w0, w1, w2, w3 = held[0, :n], held[1, :n], held[2, :n], held[3, :n]
-            held[:, :n] = offsets[problem, part]
+            for w in (w0, w1, w2, w3):
+                copy_into(w, offsets[problem, part])
             for k in range(0, size - 1, 2):
                 _add_two(slopes[problem, k, part], slopes[problem, k + 1, part], u, k, w0, w1, w2, w3)
             if size % 2:
@@ -108,7 +110,7 @@ def first_moments(
                     total += w[j]
                 sums[i, 0] += total
                 if keep:
-                    weights[row + i, part] = w
+                    copy_into(weights[row + i, part], w)
             for k in range(size):
                 s = slopes[problem, k, part]
                 t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
@@ -122,7 +124,7 @@ def first_moments(
                 sums[1, 1 + k] += t1
                 sums[2, 1 + k] += t2
                 sums[3, 1 + k] += t3
-        out[row : row + count] = sums[:count]
+        copy_rows(out[row : row + count], sums)
         row += count
 
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from recaudit.arithmetic import copy_into, copy_rows
 from recaudit.arrays import BoolArray, FloatArray
 from recaudit.solvers.softmax.moments import exponential
 from recaudit.solvers.trajectories.descent import minimize_over_hull
@@ -119,7 +120,7 @@ def _scores(level: FloatArray, columns: FloatArray, point: FloatArray, scores: F
     for start in range(0, len(level), _ITEMS):
         part = slice(start, min(start + _ITEMS, len(level)))
         own = scores[part]
-        own[:] = level[part]
+        copy_into(own, level[part])
         for k in range(len(columns)):
             column, by = columns[k, part], point[k]
             for j in range(len(own)):
@@ -156,13 +157,11 @@ def climb(
     ahead, risen, constants, values = np.empty((_KEPT, half)), np.empty(_KEPT), np.empty(_KEPT), np.empty(_KEPT)
     rise, weights, along = vertices[half] - vertices[0], np.empty(len(level)), np.empty(half)
     # Where the target is that is being solved: one row each, as `minimize_over_hull` takes them.
-    at, residual, curvature = np.zeros((1, K)), np.empty((1, K)), np.empty((1, K, K))
-    rows = len(own_level)
+    residual, curvature = np.empty((1, K)), np.empty((1, K, K))
+    rows, kept, newest = len(own_level), 0, -1
     bounds, found, places = np.full(rows, np.inf), np.full(rows, -np.inf), np.zeros((rows, K))
-    kept, newest = 0, -1
     for row in range(rows):
-        b = own_slopes[row]
-        risen_b = _dot(b, rise)
+        b, at, risen_b = own_slopes[row], places[row : row + 1], _dot(own_slopes[row], rise)
         _products(vertices[:half], b, along)
         bound, value, best = np.inf, -np.inf, nowhere
         for back in range(kept):
@@ -173,7 +172,8 @@ def climb(
                 value, best = reached, p
             if bound <= needed[row]:
                 break
-        at[0], residual[0], curvature[0] = points[best], gradients[best] - b, hessians[best]
+        _stand(points[best], gradients[best], b, at[0], residual[0])
+        copy_rows(curvature[0], hessians[best])
         strength, bent = 0.0, curved[best]
         for step in range(steps):
             if bound <= needed[row] or bound - value <= close:
@@ -184,11 +184,12 @@ def climb(
                 if best != newest:
                     log_sum_exp(level, columns, at[0], weights, slope)
                 second_derivatives(columns, weights, slope, curvature[0])
-                hessians[best], curved[best], bent = curvature[0], True, True
+                copy_rows(hessians[best], curvature[0])
+                curved[best] = bent = True
             newest, kept = (newest + 1) % _KEPT, min(kept + 1, _KEPT)
             p, predicted, best = newest, 0.0, nowhere if best == newest else best
             if first:
-                points[p] = starts[row]
+                copy_into(points[p], starts[row])
             elif value == -np.inf:
                 points[p] = 0.0
             else:
@@ -201,9 +202,16 @@ def climb(
             strength = _next_strength(strength, reached - value, predicted)
             if reached > value:
                 value, best, bent = reached, p, False
-                at[0], residual[0] = points[p], gradients[p] - b
-        bounds[row], found[row], places[row] = bound, value, at[0]
+                _stand(points[p], gradients[p], b, at[0], residual[0])
+        bounds[row], found[row] = bound, value
     return bounds, found, places
+
+
+@njit(nogil=True, cache=True)
+def _stand(point: FloatArray, gradient: FloatArray, slope: FloatArray, at: FloatArray, residual: FloatArray) -> None:
+    """`at` (K,) becomes the point, `residual` (K,) the gradient there, less the target's slope."""
+    for k in range(len(at)):
+        at[k], residual[k] = point[k], gradient[k] - slope[k]
 
 
 @njit(nogil=True, cache=True)
@@ -220,7 +228,7 @@ def _newton(
     for k in range(len(tried)):
         largest = max(largest, curvature[0, k, k])
     damping = np.full(1, strength * max(largest, steepest) + _RIDGE * largest + _TINY)
-    tried[:] = minimize_over_hull(curvature, residual, at, damping, vertices)[0]
+    copy_into(tried, minimize_over_hull(curvature, residual, at, damping, vertices)[0])
     moved, promised = tried - at[0], 0.0
     for k in range(len(tried)):
         promised -= moved[k] * (residual[0, k] + _dot(curvature[0, k], moved) / 2)

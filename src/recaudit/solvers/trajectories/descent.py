@@ -12,6 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
+from recaudit.arithmetic import copy_into, copy_rows
 from recaudit.arrays import FloatArray, IntArray
 
 # Vertices that may enter; what is inexact then, the outer method corrects.
@@ -36,11 +37,12 @@ def minimize_over_hull(
     curvature, slope = np.empty((size, size)), np.empty(size)
     for row in range(rows):
         x, target = points[row], found[row]
-        curvature[:] = hessian[row]
+        copy_rows(curvature, hessian[row])
         for k in range(size):
             curvature[k, k] += damping[row]
         held[0], used = _most_promising(gradient[row], vertices), 1
-        weights[0], target[:] = 1.0, vertices[held[0]]
+        weights[0] = 1.0
+        copy_into(target, vertices[held[0]])
         first = 0.0
         for step in range(_ENTERING):
             for k in range(size):

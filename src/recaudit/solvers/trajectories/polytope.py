@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from recaudit.arithmetic import copy_into
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.models.rollouts import RollOut
 from recaudit.solvers.checks import require
@@ -134,7 +135,7 @@ def score_range(level: FloatArray, columns: FloatArray, points: FloatArray) -> t
         part = slice(start, min(start + _ITEMS, items))
         own, low, high = np.empty(part.stop - start), lowest[part], highest[part]
         for point in points:
-            own[:] = level[part]
+            copy_into(own, level[part])
             for k in range(len(columns)):
                 column, by = columns[k, part], point[k]
                 for j in range(len(own)):
@@ -176,7 +177,7 @@ def region_of_top(
                 return vertices[:0], facets[:0], True
             if least < lead:
                 lead, cut = least, True
-                worst[:] = margins
+                copy_into(worst, margins)
         if not cut:
             return vertices, facets, True
         vertices, facets, fits = _cut(vertices, facets, worst, tol)
@@ -200,7 +201,8 @@ def leave_room(
             continue
         place = len(rivals)
         for r in range(len(rivals)):
-            scores[r], levels[r] = slope[rivals[r]], intercept[rivals[r]]
+            copy_into(scores[r], slope[rivals[r]])
+            levels[r] = intercept[rivals[r]]
             place = r if rivals[r] == own else place
         if place == len(rivals):
             # Among its rivals it keeps its place, which decides ties.
@@ -208,8 +210,10 @@ def leave_room(
             for r in range(len(rivals)):
                 place += rivals[r] < own
             for r in range(len(rivals), place, -1):
-                scores[r], levels[r] = scores[r - 1], levels[r - 1]
-            scores[place], levels[place] = slope[own], intercept[own]
+                copy_into(scores[r], scores[r - 1])
+                levels[r] = levels[r - 1]
+            copy_into(scores[place], slope[own])
+            levels[place] = intercept[own]
             found = region_of_top(scores, levels, place, vertices, facets)
         else:
             found = region_of_top(scores[:-1], levels[:-1], place, vertices, facets)
@@ -247,7 +251,8 @@ def _cut(vertices: FloatArray, facets: Bits, margins: FloatArray, tol: float) ->
     corners, sides = np.empty((room, dimensions)), np.empty(room, dtype=np.uint64)
     n = 0
     for v in kept:
-        corners[n], sides[n] = vertices[v], facets[v] | (new if margins[v] <= tol else np.uint64(0))
+        copy_into(corners[n], vertices[v])
+        sides[n] = facets[v] | (new if margins[v] <= tol else np.uint64(0))
         n += 1
     for a in inside:
         for b in outside:
@@ -261,7 +266,9 @@ def _cut(vertices: FloatArray, facets: Bits, margins: FloatArray, tol: float) ->
                     break
             if edge:
                 part = margins[a] / (margins[a] - margins[b])
-                corners[n], sides[n] = vertices[a] + part * (vertices[b] - vertices[a]), shared | new
+                for d in range(dimensions):
+                    corners[n, d] = vertices[a, d] + part * (vertices[b, d] - vertices[a, d])
+                sides[n] = shared | new
                 n += 1
     return corners[:n].copy(), sides[:n].copy(), True
 

@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from recaudit.arithmetic import copy_into
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.softmax.moments import exponential
 from recaudit.solvers.trajectories.climbing import Tangent
@@ -217,7 +218,7 @@ def log_sums(level: FloatArray, columns: FloatArray, points: FloatArray) -> Floa
     """(points,): the log-sum-exp at `points` (points, K)."""
     found, scores = np.empty(len(points)), np.empty(len(level))
     for p in range(len(points)):
-        scores[:] = level
+        copy_into(scores, level)
         for k in range(len(columns)):
             column, by = columns[k], points[p, k]
             for j in range(len(scores)):

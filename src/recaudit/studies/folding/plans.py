@@ -94,7 +94,7 @@ BEST_OF_10M = 50
 PLANS: dict[Size, Plan] = {
     "tiny": Plan(
         {"users": 250, "items": 300}, 4, (3, 6), "demo", (6,), (0.0, 0.003, 0.03, 1.0), 2,
-        (AS_READ, NOT_CENTRED, "to-2", "as-they-are-to-mean"), 2, (8,), "Family", 15, 10, 10,
+        (AS_READ, NOT_CENTRED, "to-2", "as-they-are-to-mean"), 2, (8,), "Family", 15, 4, 4,
     ),
     "quick": Plan({}, 4, (5, 10, 15), "ml-1m", (10, 20), WEIGHTS, 3, _FEWER, shares=20),
     "paper": Plan({}, 100, (5, 10, 15), "ml-1m", (10, 20, BEST_OF_10M), WEIGHTS, 3, ladder_splits=3),

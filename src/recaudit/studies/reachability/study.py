@@ -47,7 +47,7 @@ class _ReachabilityPlan:
 
 
 _PLANS: Mapping[Size, _ReachabilityPlan] = {
-    "tiny": _ReachabilityPlan("demo", {"factors": 8, "epochs": 30}, 30, 40, 40, 30, 0, 60, (5, 10), 0, others=False),
+    "tiny": _ReachabilityPlan("demo", {"factors": 8, "epochs": 30}, 30, 20, 20, 12, 0, 40, (5, 10), 0, others=False),
     "quick": _ReachabilityPlan(
         "ml-1m", {}, 32, 128, 128, 48, 176, 500, (5, 10, 20), 6, others=True, music=(30, 200), news=200
     ),

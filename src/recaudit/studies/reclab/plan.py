@@ -157,8 +157,8 @@ EXTENTS: Mapping[Size, Extent] = {
         ladder_trials=1,
         explored=dict.fromkeys(LOW_DATA, 1),
         explore_cadence=10,
-        topics={"users": 60, "items": 90, "users_per_step": 20, "topics": 5, "ratings": 800, "steps": 20},
-        elsewhere={"users": 60, "items": 90, "users_per_step": 20, "steps": 20},
+        topics={"users": 60, "items": 90, "users_per_step": 20, "topics": 5, "ratings": 800, "steps": 12},
+        elsewhere={"users": 60, "items": 90, "users_per_step": 20, "steps": 12},
         models={
             "Bayes MF": {"factors": 4, "iterations": 20, "burn_in": 5},
             "SGD MF": {"factors": 4, "epochs": 20},
