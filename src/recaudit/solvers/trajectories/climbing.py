@@ -155,14 +155,14 @@ def climb(
     curved, nowhere = np.zeros(_KEPT + 1, np.bool_), _KEPT
     # Of the tangents: at the vertices of the base, from one half to the other, the constant; and the value.
     ahead, risen, constants, values = np.empty((_KEPT, half)), np.empty(_KEPT), np.empty(_KEPT), np.empty(_KEPT)
-    rise, weights, along = vertices[half] - vertices[0], np.empty(len(level)), np.empty(half)
-    # Where the target is that is being solved: one row each, as `minimize_over_hull` takes them.
-    residual, curvature = np.empty((1, K)), np.empty((1, K, K))
+    base, rise = vertices[:half].T.copy(), vertices[half] - vertices[0]
+    # The last two are of the target that is being solved: one row each, as `minimize_over_hull` takes them.
+    weights, along, residual, curvature = np.empty(len(level)), np.empty(half), np.empty((1, K)), np.empty((1, K, K))
     rows, kept, newest = len(own_level), 0, -1
     bounds, found, places = np.full(rows, np.inf), np.full(rows, -np.inf), np.zeros((rows, K))
     for row in range(rows):
         b, at, risen_b = own_slopes[row], places[row : row + 1], _dot(own_slopes[row], rise)
-        _products(vertices[:half], b, along)
+        _products(base, b, along)
         bound, value, best = np.inf, -np.inf, nowhere
         for back in range(kept):
             p = (newest - back) % _KEPT
@@ -196,7 +196,7 @@ def climb(
                 predicted = _newton(curvature, residual, at, strength, vertices, points[p])
             values[p], curved[p] = log_sum_exp(level, columns, points[p], weights, gradients[p]), False
             constants[p], risen[p] = values[p] - _dot(gradients[p], points[p]), _dot(gradients[p], rise)
-            _products(vertices[:half], gradients[p], ahead[p])
+            _products(base, gradients[p], ahead[p])
             bound = min(bound, _bound(along, risen_b, ahead[p], risen[p], constants[p]) + own_level[row])
             reached = own_level[row] + _dot(b, points[p]) - values[p]
             strength = _next_strength(strength, reached - value, predicted)
@@ -247,10 +247,14 @@ def _next_strength(strength: float, gained: float, promised: float) -> float:
     return strength if strength > _LEAST_DAMPING else 0.0
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz", "nnan"})
 def _products(points: FloatArray, by: FloatArray, out: FloatArray) -> None:
-    for v in range(len(points)):
-        out[v] = _dot(points[v], by)
+    """Of `points` (K, points) and `by` (K,), into `out` (points,)."""
+    for v in range(len(out)):
+        out[v] = points[0, v] * by[0]
+    for k in range(1, len(by)):
+        for v in range(len(out)):
+            out[v] += points[k, v] * by[k]
 
 
 @njit(nogil=True, cache=True)
@@ -261,7 +265,7 @@ def _dot(a: FloatArray, b: FloatArray) -> float:
     return total
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath={"nsz", "nnan"})
 def _bound(along: FloatArray, rise: float, ahead: FloatArray, risen: float, constant: float) -> float:
     most = -np.inf
     for v in range(len(along)):
