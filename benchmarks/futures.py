@@ -61,7 +61,7 @@ def future(console: Console, data: Interactions, k: int, count: int) -> None:
 
 def main() -> None:
     numbers = [int(number) for number in sys.argv[1:]]
-    future(Console(), sparse_log(), *(numbers + [5, 4][len(numbers) :]))
+    future(Console(), sparse_log(), *(numbers + [5, 16][len(numbers) :]))
 
 
 if __name__ == "__main__":

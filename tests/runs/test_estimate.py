@@ -23,13 +23,12 @@ from recaudit.cli import app
 from recaudit.cli.estimates import estimate_lines, estimate_table
 from recaudit.data import Interactions, datasets
 from recaudit.data.synthetic import World, demo_world
-from recaudit.engines import Processes, Serial, Threads
 from recaudit.errors import MachineError
 from recaudit.models import EASE, FittedModel, Random, Recommender
 from recaudit.registry import AUDITS, MODELS
 from recaudit.runs import Configuration, RunEstimate, estimate, execute, execution
 from recaudit.runs.estimate import FIT, StepEstimate, catalogue, people
-from recaudit.runs.timing import Sampled, grown
+from recaudit.runs.timing import Sampled
 
 CONFIG = """
 floors = false
@@ -80,11 +79,6 @@ class SlowAudit(Audit):
         answers = list(context.engine.map(slow_piece, asked, "slow"))
         assert len(answers) == len(asked)
         return Result(self, {}, rng=context.rng)
-
-
-def long_piece(piece: int) -> int:
-    CLOCK.now += 5
-    return piece
 
 
 def slow_piece(piece: int) -> int:
@@ -142,6 +136,25 @@ class TestTimes:
         told = seconds(estimate(parsed(CONFIG + "users = 20\noutside = 0.01\n")))
         assert told["slow"] == pytest.approx(0.5 * 20, rel=0.05)
         assert set(seen) == {128}
+
+    def test_what_an_audit_fits_itself_grows_as_the_fit_does(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        real, seen = SlowAudit.measure, set[int]()
+
+        def measure(self: SlowAudit, subject: Subject, context: Context) -> Result:
+            assert subject.recommender is not None
+            assert subject.data is not None
+            subject.recommender.fit(subject.data)
+            seen.add(subject.data.n_users)
+            return real(self, subject, context)
+
+        monkeypatch.setattr(SlowAudit, "measure", measure)
+        monkeypatch.setattr(SlowAudit, "needs", ("model", "recommender", "data"))
+        asked = parsed(CONFIG + "users = 20\n")
+        told = seconds(estimate(asked))["slow"]
+        assert seen == {128}
+        assert told == pytest.approx(execute(asked, tmp_path / "out").manifest.steps[0].seconds, rel=0.25)
 
     def test_people_asked_about_by_name_are_in_every_slice(self, many: World, tmp_path: Path) -> None:
         ids = [str(many.data.user_ids[-1]), str(many.data.user_ids[0])]
@@ -249,23 +262,6 @@ class TestSlicesThatFail:
             estimate(parsed())
 
 
-@pytest.mark.parametrize(
-    ("shares", "times", "expected"),
-    [
-        ((0.1, 0.4), (3.0, 6.0), 12.0),  # 2 + 10 x
-        ((0.1, 0.4), (2.0, 2.0), 2.0),
-        ((0.1, 0.4), (2.1, 2.0), 2.0),  # no work becomes shorter by being more
-        ((0.1, 0.4), (1.0, 16.0), 100.0),  # 100 x^2
-        ((0.1, 0.4), (1.0, 4.2), 10.5),  # a little more than in proportion is chance
-        ((0.5, 1.0), (1.0, 2.0), 2.0),
-        ((1.0, 1.0), (3.0, 2.0), 2.0),
-        ((0.1, 0.4), (0.0, 0.0), 0.0),
-    ],
-)
-def test_growth(shares: tuple[float, float], times: tuple[float, float], expected: float) -> None:
-    assert grown(shares, times) == pytest.approx(expected, rel=1e-6, abs=1e-6)
-
-
 def test_a_fit_that_grows_with_the_catalogue_is_timed_on_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     real = EASE.fit
 
@@ -295,48 +291,6 @@ class TestSlices:
         assert part.item_ids.to_list() == ids.to_list()
         kept = world.data.frame().filter(pl.col("item").is_in(ids.implode())).select("user", "item", "rating")
         assert part.frame().select("user", "item", "rating").equals(kept)
-
-
-class TestSampledMaps:
-    @pytest.mark.parametrize("engine", [Serial(), Threads(2)], ids=repr)
-    def test_the_first_pieces_are_worked_out_and_the_others_counted(self, engine: Serial | Threads) -> None:
-        worked: list[int] = []
-
-        def work(piece: int) -> int:
-            worked.append(piece)
-            CLOCK.now += 0.5
-            return piece
-
-        sampled = Sampled(engine)
-        answers = list(sampled.map(work, list(range(100))))
-        assert len(answers) == 100
-        n = 2 * sampled.workers
-        assert answers[:n] == sorted(worked) == list(range(n))
-        assert set(answers) == set(range(n))
-        if n == 2:
-            assert sampled.left_out == pytest.approx(98 * 0.5)
-
-    def test_what_the_first_piece_alone_makes_is_not_counted_for_all(self) -> None:
-        def work(piece: int) -> None:
-            CLOCK.now += 0.9 if piece == 0 else 0.01
-
-        sampled = Sampled(Serial())
-        assert len(list(sampled.map(work, list(range(100))))) == 100
-        assert sampled.left_out == pytest.approx(98 * 0.01)
-
-    def test_long_pieces_are_worked_out_once(self) -> None:
-        sampled = Sampled(Serial())
-        assert set(sampled.map(long_piece, list(range(100)))) == {0}
-        assert sampled.left_out == pytest.approx(99 * 5)
-
-    def test_a_short_map_is_worked_out_as_it_is(self) -> None:
-        sampled = Sampled(Serial())
-        assert list(sampled.map(slow_piece, [4])) == [4]
-        assert list(sampled.map(slow_piece, [])) == []
-        assert sampled.left_out == 0
-
-    def test_it_travels_to_other_processes(self) -> None:
-        assert list(Sampled(Processes(1)).map(slow_piece, list(range(5)))) == [0, 1, 0, 1, 0]
 
 
 class TestMemory:

@@ -26,7 +26,7 @@ from recaudit.audits.samples import resolve_users
 from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
 from recaudit.data.splits import Split
-from recaudit.engines import Engine, track
+from recaudit.engines import track
 from recaudit.errors import DownloadError, MachineError, NotSupportedError, RecauditError
 from recaudit.machine import check_memory, machine_error
 from recaudit.models.checks import check_device
@@ -279,6 +279,8 @@ class _ModelTimes:
         for name, audit in self.audits.items():
             if name in self.refused or name in self.failed or self._settled(name) is not None:
                 continue
+            if self.taken[name] and self._fits(name):
+                continue
             try:
                 self.taken[name].append(_audited(self.config, _of_slice(audit, part.train.n_users), subject))
             except Exception as error:
@@ -322,7 +324,10 @@ class _ModelTimes:
             return settled
         users, asked = self.train.n_users, self._asked(step)
         if 0 < asked <= _size(users, 1):  # maps are over the sample, and take as long in the whole
-            outside = grown(self.shares[: len(taken)][::-1], [own.outside for own in taken][::-1])
+            if self._fits(step):
+                outside = taken[0].outside * self._seconds(FIT, self.taken[FIT]) / self.taken[FIT][0].seconds
+            else:
+                outside = grown(self.shares[: len(taken)][::-1], [own.outside for own in taken][::-1])
             return taken[0].seconds - taken[0].outside + outside
         whole = min(asked, users) if asked else users
         shares = [min(1.0, share * users / whole) for share in self.shares[: len(taken)]]
@@ -333,6 +338,11 @@ class _ModelTimes:
         audit = self.audits.get(step)
         counts = [] if audit is None else [getattr(audit, name) for name in audit.drawn]
         return max(counts, default=0) if all(isinstance(count, int) for count in counts) else 0
+
+    def _fits(self, step: str) -> bool:
+        """Whether an audit of a sample fits models of its own: what is outside of its maps grows as the fit does."""
+        large, audit = _size(self.train.n_users, 1), self.audits.get(step)
+        return audit is not None and "recommender" in audit.needs and 0 < self._asked(step) <= large
 
     def _settled(self, step: str) -> float | None:
         """The time of an audit of a sample that the large slice holds, if all that may grow with the users is little.
@@ -369,19 +379,18 @@ def _audited(config: Configuration, audit: Audit, subject: Subject) -> _Taken:
     assert model is not None
     before = known_lists(model)
 
-    def run(engine: Engine) -> Engine:
+    def run(*, whole: bool) -> Sampled:
         know_lists(model, before)  # those that the same audit made the first time are to be made again
+        engine = Sampled(config.engine, whole=whole)
         _ = audit.run(subject, rng=config.seed, engine=engine, device=device).tables
         return engine
 
     try:
-        seconds, engine = timed(lambda: run(Sampled(config.engine)))
+        seconds, engine = timed(partial(run, whole=False))
     except RecauditError:
         raise
     except Exception:  # an audit that holds answers against pieces: it is timed as it is
-        seconds, engine = timed(partial(run, config.engine))
-    if not isinstance(engine, Sampled):
-        return _Taken(seconds, seconds)
+        seconds, engine = timed(partial(run, whole=True))
     return _Taken(seconds + engine.left_out, max(0.0, seconds - engine.inside))
 
 

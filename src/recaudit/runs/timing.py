@@ -53,10 +53,10 @@ def grown(shares: Sequence[float], seconds: Sequence[float], most: float = 2.0) 
 
 
 class Sampled(Engine):
-    """Works out the first pieces of every map; the others are counted, and get the answers of those."""
+    """Works out the first pieces of every map, or all if `whole`; the others are counted, and get answers of those."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    def __init__(self, engine: Engine, *, whole: bool = False) -> None:
+        self.engine, self.whole = engine, whole
         self.workers: int = getattr(engine, "workers", 1) or 1
         self.left_out = 0.0
         """Seconds that the pieces would have taken that were not worked out."""
@@ -67,6 +67,8 @@ class Sampled(Engine):
         """See `Engine`."""
         start, known = time.perf_counter(), list[Answer]()
         seconds = 0.0
+        if self.whole:
+            known = list(self.engine.map(function, pieces, label))
         # The first ones may make what the others find made: where that is little time, the next ones are looked at.
         while len(known) < min(len(pieces), 2 * self.workers) and seconds < _QUICK:
             timed = list(self.engine.map(partial(_with_seconds, function), pieces[len(known) :][: self.workers]))

@@ -34,7 +34,7 @@ class Lifts:
     """
 
     def __init__(self, found: ReachabilityResult) -> None:
-        ids = found.pairs["user"].unique(maintain_order=True), found.items["item"]
+        ids = found.users["user"], found.items["item"]
         known = found.pairs.filter(pl.col("lift").is_finite() & (pl.col("lift") > 0))
         self.found = found
         # (asked users, items) each: NaN where there is no lift; where it is a lower bound; where none was found

@@ -3,10 +3,11 @@
 Ratings from an interval, cell by cell (see `polytope`). Softmax: on one cell the log-probability is concave (see
 `cells`). All cells are first surveyed for all targets at once, which gives an upper bound for each pair of a cell and a
 target, and about what the target reaches there: by a stand-in for the catalogue (see `screening`), or, for few targets,
-by the second derivatives in the cell's centre. Then each target is solved in the cell where it seems to do best, and
-elsewhere only where these leave room above the best value found anywhere (see `climbing`). Where there are too many
-cells, what is found by trying some ratings is bounded by what no continuation of the first steps exceeds (see
-`relaxation`). Epsilon-greedy: the target is on top at the end on the cells of one step more whose last item it is.
+by the second derivatives in the cell's centre. Where a cell may be a target's best, the stand-in is climbed, which
+gives a closer bound and a better guess. Then each target is solved in the cell where it seems to do best, and elsewhere
+only where the bounds leave room above the best value found anywhere (see `climbing`). Where there are too many cells,
+what is found by trying some ratings is bounded by what no continuation of the first steps exceeds (see `relaxation`).
+Epsilon-greedy: the target is on top at the end on the cells of one step more whose last item it is.
 
 Stars: the tree is finite, and every sequence is rolled out, those that lead to the same items together.
 """
