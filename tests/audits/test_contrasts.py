@@ -41,8 +41,8 @@ def lifted(lifts: Mapping[tuple[str, str], float | None]) -> ReachabilityResult:
             "status": pl.Series(["solved"] * len(users), dtype=STATUS),
         }
     )
-    users = pairs.select(pl.col("user").unique(maintain_order=True))
-    return ReachabilityResult(Reachability(), {"pairs": pairs, "users": users, "items": item_table(data)}, rng=0)
+    asked = pairs.select(pl.col("user").unique(maintain_order=True))
+    return ReachabilityResult(Reachability(), {"pairs": pairs, "users": asked, "items": item_table(data)}, rng=0)
 
 
 class TestTiers:

@@ -93,13 +93,21 @@ class ReplayedRollOut(RollOut):
     model: FittedModel
     user: int
     items: tuple[int, ...] = ()
+    last: dict[tuple[int, ...], tuple[FloatArray, FloatArray]] = field(default_factory=dict)
+    """What the model was asked last in any roll-out of this user: who solves asks a few times in a row."""
 
     def then(self, item: int) -> ReplayedRollOut:
         """See `RollOut`."""
-        return ReplayedRollOut(self.model, self.user, (*self.items, item))
+        return ReplayedRollOut(self.model, self.user, (*self.items, item), self.last)
 
     def affine(self) -> tuple[FloatArray, FloatArray]:
         """See `RollOut`."""
+        if self.items not in self.last:
+            self.last.clear()
+            self.last[self.items] = self._asked()
+        return self.last[self.items]
+
+    def _asked(self) -> tuple[FloatArray, FloatArray]:
         if not self.items:
             scores = self.model.scores(np.array([self.user]))[0].numpy()
             return np.zeros((len(scores), 0)), scores

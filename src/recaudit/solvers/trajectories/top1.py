@@ -78,9 +78,10 @@ def _solve_cells(
     """(rows,): no target of these rows exceeds this in any cell."""
     if not len(cells):
         return np.full(len(rows), -np.inf)
-    survey, objectives = Survey(len(cells), len(rows)), [CellObjective(cell, problem, beta) for cell in cells]
-    for place, objective in enumerate(objectives):
-        objective.survey(rows, place, survey)
+    survey, objectives = Survey(len(cells), len(rows)), list[CellObjective]()
+    for place, cell in enumerate(cells):
+        objectives.append(CellObjective(cell, problem, beta))
+        objectives[-1].survey(rows, place, survey)
     # Cells where most targets do well come first, so that few targets are improved again and again.
     order = np.argsort(-survey.typical, kind="stable").tolist()
     for place in order:
