@@ -13,8 +13,8 @@ from numba.core import event
 from recaudit.engines import Engine
 from recaudit.engines.base import Answer, Piece
 
-_JITTER = 0.1
-"""Seconds from which work is timed once: beside them chance does not count."""
+_SHORT = 1.0
+"""Seconds from which work is timed once: beside them neither chance counts nor what is loaded the first time."""
 _QUICK = 1.0
 """Seconds from which one look at pieces of a map is enough."""
 _LINEAR = 1.25
@@ -27,7 +27,7 @@ def timed(work: Callable[[], Answer]) -> tuple[float, Answer]:
         start = time.perf_counter()
         answer = work()
         seconds = time.perf_counter() - start
-    if seconds >= _JITTER and not compiled.buffer:
+    if seconds >= _SHORT and not compiled.buffer:
         return seconds, answer
     start = time.perf_counter()
     answer = work()
