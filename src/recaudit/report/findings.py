@@ -138,7 +138,7 @@ def doubtful(evidence: Evidence) -> Iterator[Claim]:
         detail = (
             f"{'; '.join(f'{model}: {doubt}' for model, doubt in told.items())}. The numbers are what the rule for "
         )
-        yield Caution(claim, detail + "new ratings promises; a larger `refits` tests more of it.", anchors[audit])
+        yield Caution(claim, detail + "new ratings promises; more refits test more of it.", anchors[audit])
 
 
 def claims_of(evidence: Evidence) -> tuple[list[Finding], list[Caution]]:
