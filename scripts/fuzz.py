@@ -33,8 +33,10 @@ from fuzz_calls import calls, configurations, environments, made
 from fuzz_data import Case, Stage, files, frames
 from pydantic import ValidationError
 
+import recaudit
 from recaudit.errors import RecauditError
 
+PACKAGE = Path(recaudit.__file__).parent
 PATIENCE = 60
 """Seconds after which a case counts as hanging. Most take well under one; the first may wait for a compiler."""
 _MEMORY = 12 * 2**30
@@ -82,14 +84,14 @@ def judged(case: Case) -> tuple[str, str] | None:
         raise
     except BaseException as error:
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if "/recaudit/" in frame.filename]
+        own = [frame for frame in frames if Path(frame.filename).is_relative_to(PACKAGE)]
         if isinstance(error, TypeError) and frames[-1].filename.endswith(("fuzz.py", "fuzz_calls.py", "arguments.py")):
             return None  # Python itself refuses the call
         if isinstance(error, gymnasium.error.Error) and "/gymnasium/" in frames[-1].filename:
             return None  # Gymnasium's own rules, in its own words
         if isinstance(error, Warning) and own and "warn(" in str(frames[-1].line):  # given on purpose
             return None
-        where = f"{own[-1].filename.rpartition('/recaudit/')[2]}:{own[-1].name}" if own else "outside recaudit"
+        where = f"{Path(own[-1].filename).relative_to(PACKAGE)}:{own[-1].name}" if own else "outside recaudit"
         return f"{type(error).__name__} in {where}", str(error).split("\n", 1)[0][:150]
     return None
 
