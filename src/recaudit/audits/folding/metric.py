@@ -32,6 +32,9 @@ ROWS = 4
 """Users who pass at a time: each load and store of an item's sum serves them all."""
 PIECE = 1024
 """Users in a piece of work: an engine's unit, and what bounds the memory."""
+_IN_ORDER = {"contract", "nnan", "nsz"}
+"""The compiler may not choose the order of sums: it takes another one in code that it has just made than in the same
+code from its cache."""
 RESOLUTION = 1e-6
 """What is no larger than this counts as no overshoot: far above rounding, far below meaning."""
 
@@ -181,7 +184,7 @@ def _striped(values: FloatArray) -> FloatArray:
     return np.ascontiguousarray(padded.reshape(len(padded) // STRIPE, STRIPE, d).transpose(0, 2, 1))
 
 
-@njit(nogil=True, fastmath=True, cache=True)
+@njit(nogil=True, fastmath=_IN_ORDER, cache=True)
 def _stripe(
     U: FloatArray,
     V: FloatArray,
@@ -199,6 +202,7 @@ def _stripe(
     """All users of a piece against the items of a stripe; adds to the sums and counts."""
     s = np.empty((ROWS, STRIPE))
     r = np.empty((ROWS, STRIPE))
+    held = np.empty(STRIPE // 2)
     for first in range(0, len(U), ROWS):
         _products(U, first, V, s)
         if len(given):
@@ -207,16 +211,15 @@ def _stripe(
                     r[row, c] = given[first + row, c]
         else:
             _products(X, first, Y, r)
-        _reduce(s, r, resolution, user_sums[first:], user_counts[first:], item_sums, item_counts)
+        _reduce(s, r, held, resolution, user_sums[first:], user_counts[first:], item_sums, item_counts)
         for row in range(ROWS):
             for g in range(len(groups)):
-                total = 0.0
                 for c in range(STRIPE):
-                    total += s[row, c] * groups[g, c]
-                group_sums[first + row, g] += total
+                    r[0, c] = s[row, c] * groups[g, c]
+                group_sums[first + row, g] += _sum(r[0], held)
 
 
-@njit(nogil=True, fastmath=True, cache=True)
+@njit(nogil=True, fastmath=_IN_ORDER, cache=True)
 def _products(A: FloatArray, first: int, B: FloatArray, out: FloatArray) -> None:
     """out = A[first : first + ROWS] @ B, by two rows and four dimensions: eight products for each load and store."""
     out[:] = 0.0
@@ -232,10 +235,24 @@ def _products(A: FloatArray, first: int, B: FloatArray, out: FloatArray) -> None
                 o1[c] += b0 * x0[c] + b1 * x1[c] + b2 * x2[c] + b3 * x3[c]
 
 
-@njit(nogil=True, fastmath=True, cache=True)
+@njit(nogil=True, fastmath=_IN_ORDER, cache=True)
+def _sum(values: FloatArray, held: FloatArray) -> float:
+    """Of (STRIPE,), in one order: halves are added up, in `held` (STRIPE / 2,), until one number is left."""
+    size = STRIPE // 2
+    for c in range(size):
+        held[c] = values[c] + values[c + size]
+    while size > 1:
+        size //= 2
+        for c in range(size):
+            held[c] += held[c + size]
+    return float(held[0])
+
+
+@njit(nogil=True, fastmath=_IN_ORDER, cache=True)
 def _reduce(
     s: FloatArray,
     r: FloatArray,
+    held: FloatArray,
     resolution: float,
     user_sums: FloatArray,
     user_counts: IntArray,
@@ -244,14 +261,13 @@ def _reduce(
 ) -> None:
     """s becomes the overshoot of each pair; its sums and counts go to the users and the items."""
     for row in range(ROWS):
-        total, count = 0.0, np.int32(0)
+        count = np.int32(0)
         for c in range(STRIPE):
             over = s[row, c] - max(r[row, c], 0.0)
             over = over if over > resolution else 0.0
             s[row, c] = over
-            total += over
             count += np.int32(over > 0.0)
-        user_sums[row] += total
+        user_sums[row] += _sum(s[row], held)
         user_counts[row] += count
     for c in range(STRIPE):
         item_sums[c] += (s[0, c] + s[1, c]) + (s[2, c] + s[3, c])
