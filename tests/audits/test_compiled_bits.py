@@ -29,11 +29,11 @@ def test_folding_just_compiled_and_from_the_cache(tmp_path: Path) -> None:
 
 
 def test_groups_of_editors_are_compared_in_one_order() -> None:
+    """Means made while grouping came in two ways within 200."""
     draw = np.random.default_rng(0)
-    pairs = pl.DataFrame({"viewer": np.repeat(np.arange(3000), 40), "editor": np.tile(np.arange(40), 3000)})
-    pairs = pairs.with_columns(value=draw.random(len(pairs)), status=pl.lit("solved")).sample(fraction=1, shuffle=True)
-    tables = {"pairs": pairs, "editors": pl.DataFrame({"editor": np.arange(40)})}
+    pairs = pl.DataFrame({"viewer": np.repeat(np.arange(40), 60), "editor": np.tile(np.arange(60), 40)})
+    pairs = pairs.with_columns(value=draw.random(len(pairs)), status=pl.lit("solved"))
+    tables = {"pairs": pairs, "editors": pl.DataFrame({"editor": np.arange(60)})}
     found = InstabilityResult(Instability(samples=10), tables, rng=0)
-    first = found.contrast(range(20), range(20, 40))
-    for _ in range(10):
-        assert found.contrast(range(20), range(20, 40)).equals(first)
+    ways = {tuple(found.contrast(range(30), range(30, 60))["value"]) for _ in range(300)}
+    assert len(ways) == 1
