@@ -65,6 +65,14 @@ def people_table(ids: pl.Series, at: IntArray | None, slices: Iterable[Grouping]
     return pl.DataFrame({"user": ids, **columns})
 
 
+def means_by(rows: pl.DataFrame, by: str, value: str) -> pl.DataFrame:
+    """(by, value): the mean of each group, groups in the order of their first rows.
+
+    Of lists, whose sums have one order: a mean made while grouping adds up in whichever order threads come.
+    """
+    return rows.group_by(by, maintain_order=True).agg(value).with_columns(pl.col(value).list.mean())
+
+
 def list_table(users: pl.Series, items: pl.Series, lists: IntArray) -> pl.DataFrame:
     """One row a place in a list: user, rank from 1, item; `lists` (users, n) are positions of items, below 0 none."""
     row, place = np.nonzero(lists >= 0)

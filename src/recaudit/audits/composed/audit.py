@@ -39,7 +39,7 @@ from recaudit.interventions import Actions
 from recaudit.interventions.who import AnyIntervention, Others, Own
 from recaudit.metrics.intervals import mean
 from recaudit.metrics.metric import Metric
-from recaudit.metrics.tables import user_table
+from recaudit.metrics.tables import means_by, user_table
 from recaudit.policies import AnyPolicy, EpsilonGreedy, Power, Softmax, Top1
 from recaudit.specification import Id, Some
 
@@ -118,7 +118,7 @@ class Composed(Audit):
     def measure(self, subject: Subject, context: Context) -> Result:
         """Ask every viewer."""
         rows = self._rows(subject, context)
-        means = rows.group_by("viewer", maintain_order=True).agg(pl.col("value").mean())
+        means = means_by(rows, "viewer", "value")
         values = {"composed": means["value"].fill_null(np.nan).to_numpy()}
         ratios = [mean("composed", values["composed"], np.ones(len(means)))]
         tables: dict[str, Table] = {

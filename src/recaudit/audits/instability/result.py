@@ -15,6 +15,7 @@ from recaudit.audits.result import Result
 from recaudit.errors import InputError
 from recaudit.metrics.groupings import Grouping
 from recaudit.metrics.intervals import Ratio, mean, standing, weakest
+from recaudit.metrics.tables import means_by
 from recaudit.solvers.distance.distances import LARGEST, Distance
 
 
@@ -62,9 +63,7 @@ class InstabilityResult(Result):
             if strangers := [editor for editor in ids if editor not in self.editors["editor"]]:
                 raise InputError(name, received=strangers[0], expected="ids of this result's editors")
             known = self.scan("pairs").filter(pl.col("editor").is_in(ids), pl.col("value").is_not_null()).collect()
-            # Of a list, whose sum has one order: a mean while grouping adds up in whichever order threads come.
-            values = known.group_by("viewer", maintain_order=True).agg("value")
-            means.append(values.select("viewer", pl.col("value").list.mean().alias(name)))
+            means.append(means_by(known, "viewer", "value").rename({"value": name}))
             sizes.append(known["editor"].n_unique())
             found.append(known["status"].cast(pl.String).to_numpy())
         paired = means[0].join(means[1], on="viewer").sort("viewer")
