@@ -79,7 +79,7 @@ def rank_of(scores: torch.Tensor, items: torch.Tensor) -> IntArray:
     return out
 
 
-@njit(nogil=True, cache=True, fastmath={"nsz", "reassoc"})
+@njit(nogil=True, cache=True, fastmath={"nsz"})
 def _ranks_apart(scores: FloatArray, items: IntArray, out: IntArray, gaps: FloatArray) -> None:
     """Of each row the rank of its item, 0 where another score is within the row's gap, which is filled in."""
     for row in range(len(scores)):

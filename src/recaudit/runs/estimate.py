@@ -325,7 +325,8 @@ class _ModelTimes:
         users, asked = self.train.n_users, self._asked(step)
         if 0 < asked <= _size(users, 1):  # maps are over the sample, and take as long in the whole
             if self._fits(step):
-                outside = taken[0].outside * self._seconds(FIT, self.taken[FIT]) / self.taken[FIT][0].seconds
+                fit = self.taken[FIT]
+                outside = taken[0].outside * self._seconds(FIT, fit) / max(fit[0].seconds, 1e-9)
             else:
                 outside = grown(self.shares[: len(taken)][::-1], [own.outside for own in taken][::-1])
             return taken[0].seconds - taken[0].outside + outside
