@@ -23,7 +23,8 @@ from recaudit.models.base import FittedModel, Recommender, check_own_edits
 from recaudit.models.baseline.popularity import item_means
 from recaudit.models.checks import check_actions
 from recaudit.models.given.black_box import NO_SCORE
-from recaudit.models.linear.weights import HeldWeights, SomeWeights, UserKernel, inverted
+from recaudit.models.linear.inverse import inverted
+from recaudit.models.linear.weights import HeldWeights, SomeWeights, UserKernel
 from recaudit.models.neighbour.similarity import gram
 from recaudit.models.response import AffineResponse, Response
 from recaudit.specification import Count

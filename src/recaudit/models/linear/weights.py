@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
 import numpy as np
-import torch
 from numba import prange
 from scipy import sparse
-from torch import Tensor
 
-from recaudit.arithmetic import copy_into, one_thread
+from recaudit.arithmetic import copy_into
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
-from recaudit.errors import InputError
 from recaudit.models.given.black_box import NO_SCORE
+from recaudit.models.linear.inverse import inverted
 from recaudit.models.neighbour.similarity import products
 from recaudit.models.rows import SparseRows
 
-_ONE_THREAD = 4096
-"""Up to so many rows one thread inverts: a second or two at most, and the same numbers on any machine of a kind."""
 _TILE = 64
 """Columns that are worked on together, so that they stay in the cache from row to row."""
 
@@ -156,29 +151,6 @@ class SomeWeights:
         """Where each of the items stands among those with weights, and whether it does."""
         place = np.minimum(np.searchsorted(self.items, items), len(self.items) - 1)
         return place, self.items[place] == items
-
-
-def inverted(gram: FloatArray, regularization: float) -> Tensor:
-    """(n, n): the inverse of `gram + regularization I`, by Cholesky, in the place of `gram` (n, n).
-
-    LAPACK sums in another order on two threads than on one. Small matrices are therefore left to one thread, which also
-    spends least; for large ones the last digits may depend on how many there are.
-    """
-    matrix = torch.from_numpy(gram)
-    matrix.diagonal().add_(regularization)
-    # LAPACK's matrices are by columns; this one is symmetric, so that its transpose can be worked on where it is.
-    held, info = matrix.T, torch.empty((), dtype=torch.int32)
-    with one_thread() if len(matrix) <= _ONE_THREAD else nullcontext():
-        torch.linalg.cholesky_ex(held, out=(held, info))
-        if info.item():
-            raise InputError(
-                "regularization",
-                received="a penalty that rounding loses beside these ratings",
-                expected="one that makes their equations solvable",
-                remedy="Make it larger, or the ratings smaller.",
-            )
-        torch.cholesky_inverse(held, out=held)
-    return matrix
 
 
 @parallel_njit()
