@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from recaudit.data import Interactions
 from recaudit.errors import InputError
-from recaudit.models import EASE, AlsSolve, ItemKNN, SgdStep, from_factors
+from recaudit.models import EASE, WALS, AlsSolve, ItemKNN, SgdStep, from_factors
 from recaudit.models.base import FittedModel
 from recaudit.policies import EpsilonGreedy, Policy, Softmax, Top1
 from recaudit.solvers.trajectories import (
@@ -53,6 +53,7 @@ MODELS: dict[str, FittedModel] = {
     "sgd": factor_model(SgdStep(step=0.4), 0.7, rng=2),
     "als": factor_model(AlsSolve(regularization=2.0), rng=4),
     "als per rating": factor_model(AlsSolve(regularization=0.5, per_rating=True), rng=2),
+    "wals": WALS(factors=3, unobserved_weight=0.05, regularization=0.3, weighting="rank-one").fit(log()),
     "knn": ItemKNN(neighbours=4, shrinkage=0.0, minimum_similarity=-1.0).fit(log()),
     "ease": EASE(regularization=20.0).fit(log()),
 }
@@ -282,12 +283,13 @@ def test_users_who_move_little_are_bounded_closely(update: SgdStep | AlsSolve) -
 def test_no_continuation_exceeds_its_bound(steps: int, per_rating: bool, seed: int) -> None:
     """Whatever is rated, also what would never be shown; under a soft penalty and under a hard one."""
     draw = np.random.default_rng(seed)
-    rules: list[SgdStep | AlsSolve] = [
-        AlsSolve(regularization=5.0**seed, per_rating=per_rating),
-        SgdStep(step=0.05, regularization=seed / 10),
+    models = [
+        factor_model(AlsSolve(regularization=5.0**seed, per_rating=per_rating), rng=seed),
+        factor_model(SgdStep(step=0.05, regularization=seed / 10), rng=seed),
+        WALS(factors=3, unobserved_weight=0.1, prior=1.0, regularization=5.0**seed).fit(log(), rng=seed),
     ]
-    for update in rules:
-        problem = Naive(factor_model(update, rng=seed)).problem(steps)
+    for model in models:
+        problem = Naive(model).problem(steps)
         for prefix in range(steps):
             for cell in enumerate_cells(replace(problem, steps=prefix), 10_000)[0]:
                 bounds = bound_beyond(cell, problem, 1.5)

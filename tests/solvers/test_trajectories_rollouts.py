@@ -8,7 +8,18 @@ import pytest
 
 from recaudit.data import Interactions
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.models import ALS, EASE, AffineResponse, AlsSolve, FactorVectors, ItemKNN, SgdStep, TopPop, from_factors
+from recaudit.models import (
+    ALS,
+    EASE,
+    WALS,
+    AffineResponse,
+    AlsSolve,
+    FactorVectors,
+    ItemKNN,
+    SgdStep,
+    TopPop,
+    from_factors,
+)
 from recaudit.models.base import FittedModel
 
 USER = 3
@@ -37,6 +48,8 @@ MODELS: dict[str, FittedModel] = {
     "sgd": factor_model(SgdStep(step=0.4, regularization=0.1)),
     "als": factor_model(AlsSolve(regularization=0.7)),
     "als per rating": ALS(factors=3, iterations=3).fit(log()),
+    "wals": WALS(factors=3, iterations=3, unobserved_weight=0.1, prior=2.0, weighting="rank-one").fit(log()),
+    "wals of ones": WALS(factors=3, iterations=3, unobserved_weight=0.1, values="ones").fit(log()),
     "knn": ItemKNN(neighbours=5, shrinkage=1.0).fit(log()),
     "ease": EASE(regularization=10.0).fit(log()),
 }
@@ -64,7 +77,7 @@ def test_gradient_steps_are_taken_one_after_the_other(regularization: float) -> 
     assert np.abs(found - together).max() > 1e-3
 
 
-@pytest.mark.parametrize("name", ["als", "als per rating", "knn", "ease"])
+@pytest.mark.parametrize("name", ["als", "als per rating", "wals", "wals of ones", "knn", "ease"])
 def test_where_only_the_ratings_count_turns_do_not_matter(name: str) -> None:
     model = MODELS[name]
     items = unseen(model)[[1, 3, 0]]

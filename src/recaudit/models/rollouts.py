@@ -12,12 +12,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.errors import InputError
-from recaudit.models.updates import AlsSolve, SgdStep
+from recaudit.models.updates import LeastSquares, RatedVector, SgdStep
 
 if TYPE_CHECKING:
     from recaudit.models.base import FittedModel
@@ -115,14 +114,6 @@ class ReplayedRollOut(RollOut):
         return response.slope.numpy(), response.intercept.numpy()
 
 
-class UserVector(NamedTuple):
-    """A user's vector as fitted (factors,), and what makes scores of it: `item_factors @ vector + offset`."""
-
-    vector: FloatArray
-    item_factors: FloatArray
-    offset: FloatArray
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class SgdRollOut(RollOut):
@@ -131,7 +122,7 @@ class SgdRollOut(RollOut):
     So v stays in the span of p and of the rated items' vectors: `v = own p + sum_s q_s (weights_s . a + constants_s)`.
     """
 
-    user: UserVector
+    row: RatedVector
     update: SgdStep
     items: tuple[int, ...] = ()
     own: float = 1.0
@@ -149,13 +140,13 @@ class SgdRollOut(RollOut):
         weights = np.zeros((t + 1, t + 1))
         weights[:t, :t] = kept * self.weights
         weights[t, :t], weights[t, t] = -step * (likeness @ self.weights), step
-        constants = np.append(kept * self.constants, -step * (self.user.offset[item] + predicted))
+        constants = np.append(kept * self.constants, -step * (self.row.offset[item] + predicted))
         items, own = (*self.items, item), kept * self.own
-        return SgdRollOut(self.user, self.update, items, own, weights, constants, self.products)
+        return SgdRollOut(self.row, self.update, items, own, weights, constants, self.products)
 
     def affine(self) -> tuple[FloatArray, FloatArray]:
         """See `RollOut`."""
-        level = self.user.offset + self.own * self._product(-1)
+        level = self.row.offset + self.own * self._product(-1)
         if not self.items:
             return np.zeros((len(level), 0)), level
         directions = np.column_stack([self._product(item) for item in self.items])
@@ -165,15 +156,15 @@ class SgdRollOut(RollOut):
         """See `RollOut`."""
         if not self.items:
             return super().basis()
-        level = self.user.offset + self.own * self._product(-1)
+        level = self.row.offset + self.own * self._product(-1)
         return Basis(level, tuple(self._product(item) for item in self.items), self.weights, self.constants)
 
     def beyond(self, steps: int, ratings: FloatArray, low: float, high: float) -> Beyond:
         """See `RollOut`. With c = 1 - step * regularization and v the vector so far, the vector is c^s v + d after s
         steps, where `d+ = (c I - step q q^T) d + step q (a - offset - c^s q.v)`. The last bracket is between its values
         for c^s = 0 and 1, and a rating is at its largest distance from a score at one of its ends."""
-        Q, offset, step = self.user.item_factors, self.user.offset, self.update.step
-        kept, sizes = 1 - step * self.update.regularization, np.linalg.norm(self.user.item_factors, axis=1)
+        Q, offset, step = self.row.others, self.row.offset, self.update.step
+        kept, sizes = 1 - step * self.update.regularization, np.linalg.norm(self.row.others, axis=1)
         now = self.basis()
         scores = (ratings @ now.matrix.T + now.constant) @ now.columns + now.level
         ends = [np.abs(end - part) for end in (low, high) for part in (offset[None], scores)]
@@ -188,8 +179,8 @@ class SgdRollOut(RollOut):
 
     def _product(self, item: int) -> FloatArray:
         if item not in self.products:
-            Q = self.user.item_factors
-            self.products[item] = Q @ (self.user.vector if item < 0 else Q[item])
+            Q = self.row.others
+            self.products[item] = Q @ (self.row.vector if item < 0 else Q[item])
         return self.products[item]
 
 
@@ -197,82 +188,75 @@ class SgdRollOut(RollOut):
 class Ridge:
     """A user's least-squares problem with room for more ratings, solved as far as all sequences of items share it."""
 
-    def __init__(
-        self, user: UserVector, update: AlsSolve, history: NDArray[np.int32] | IntArray, ratings: FloatArray
-    ) -> None:
-        X = user.item_factors[history]
-        self.history = history
-        self._user, self._update = user, update
-        self._gram, self._moment = X.T @ X, X.T @ (ratings - user.offset[history])
-        self._factors: dict[int, tuple[FloatArray, bool]] = {}
-        self._columns: dict[tuple[int, int], FloatArray] = {}
-        self._vectors: dict[int, FloatArray] = {}
-        self._levels: dict[int, FloatArray] = {}
+    def __init__(self, rule: LeastSquares, row: RatedVector) -> None:
+        self.row, self._rule = row, rule
+        self._gram, self._moment = rule.kept(row)
+        self.slope, self.constant = rule.counts_as(row, np.arange(len(row.others)))
+        self._factors: dict[float, tuple[FloatArray, bool]] = {}
+        self._columns: dict[tuple[float, int], FloatArray] = {}
+        self._vectors: dict[float, FloatArray] = {}
+        self._levels: dict[float, FloatArray] = {}
 
     def column(self, t: int, item: int) -> FloatArray:
         """(items,): `Q B^-1 q` of an item, with B the history's Gram matrix plus the penalty of t more ratings.
 
         For -1 `Q B^-1 h`: the scores less their offsets if the t new ratings had no weight.
         """
-        t, factor = self._factor(t)
-        if (t, item) not in self._columns:
-            Q = self._user.item_factors
+        penalty, factor = self._factor(t)
+        if (penalty, item) not in self._columns:
+            Q = self.row.others
             right = self._moment if item < 0 else Q[item]
-            self._columns[t, item] = Q @ cho_solve(factor, right)
-        return self._columns[t, item]
+            self._columns[penalty, item] = Q @ cho_solve(factor, right)
+        return self._columns[penalty, item]
 
     def level(self, t: int) -> FloatArray:
         """(items,): the scores if the t new ratings had no weight."""
-        if t not in self._levels:
-            self._levels[t] = self.column(t, -1) + self._user.offset
-        return self._levels[t]
+        penalty, _ = self._factor(t)
+        if penalty not in self._levels:
+            self._levels[penalty] = self.column(t, -1) + self.row.offset
+        return self._levels[penalty]
 
     def vectors(self, t: int) -> FloatArray:
         """(items, factors): the rows L^-1 q, whose products are `q B^-1 q` with the B = L L^T of t more ratings."""
-        t, (factor, _) = self._factor(t)
-        if t not in self._vectors:
-            self._vectors[t] = solve_triangular(factor, self._user.item_factors.T, lower=True).T
-        return self._vectors[t]
+        penalty, (factor, _) = self._factor(t)
+        if penalty not in self._vectors:
+            self._vectors[penalty] = solve_triangular(factor, self.row.others.T, lower=True).T
+        return self._vectors[penalty]
 
-    def _factor(self, t: int) -> tuple[int, tuple[FloatArray, bool]]:
-        """The Cholesky factor of B, and by which t it is known: a penalty that counts once is the same for every t."""
-        t = t if self._update.per_rating else 0
-        if t not in self._factors:
-            count = max(1, len(self.history) + t) if self._update.per_rating else 1
-            penalised = self._gram + self._update.regularization * count * np.eye(len(self._gram))
-            self._factors[t] = cho_factor(penalised, lower=True)
-        return t, self._factors[t]
+    def _factor(self, t: int) -> tuple[float, tuple[FloatArray, bool]]:
+        """The penalty of t more ratings, and the Cholesky factor of its B."""
+        penalty = self._rule.penalty(len(self.row.kept) + t)
+        if penalty not in self._factors:
+            self._factors[penalty] = cho_factor(self._gram + penalty * np.eye(len(self._gram)), lower=True)
+        return penalty, self._factors[penalty]
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class AlsRollOut(RollOut):
+class SolvedRollOut(RollOut):
     """An exact re-solve after each rating, which depends on the ratings given and not on their order.
 
-    With C the rows of Q of the t rated items, `K = Q B^-1 C^T` and prior scores m (Woodbury's identity):
-    `s = m + K (I + C B^-1 C^T)^-1 (a - offset_A - m_A) + offset`.
+    With C the rows of Q of the t rated items, `K = Q B^-1 C^T`, prior scores m and y = slope a + constant what the
+    ratings a count as (Woodbury's identity): `s = m + K (I + C B^-1 C^T)^-1 (y - m_A) + offset`.
     """
 
-    user: UserVector
     ridge: Ridge
     items: tuple[int, ...] = ()
 
-    def then(self, item: int) -> AlsRollOut:
+    def then(self, item: int) -> SolvedRollOut:
         """See `RollOut`."""
-        if item in self.items or item in self.ridge.history:
+        if item in self.items or item in self.ridge.row.kept:
             raise InputError("item", received=item, expected="the position of an item that the user has not rated")
-        return AlsRollOut(self.user, self.ridge, (*self.items, item))
+        return SolvedRollOut(self.ridge, (*self.items, item))
 
     def affine(self) -> tuple[FloatArray, FloatArray]:
         """See `RollOut`."""
-        offset, t, rated = self.user.offset, len(self.items), list(self.items)
-        if not t:
-            return np.zeros((len(offset), 0)), self.user.item_factors @ self.user.vector + offset
-        prior = self.ridge.column(t, -1)
-        columns = np.column_stack([self.ridge.column(t, item) for item in self.items])
-        # The bracket's eigenvalues are 1 or more: its inverse is safe, and one product with many rows is fast.
-        slope: FloatArray = columns @ np.linalg.inv(np.eye(t) + columns[rated]).astype(np.float64)
-        return slope, prior + offset - slope @ (offset[rated] + prior[rated])
+        row = self.ridge.row
+        if not self.items:
+            return np.zeros((len(row.offset), 0)), row.others @ row.vector + row.offset
+        basis = self._own_basis
+        columns = basis.columns.T
+        return columns @ basis.matrix, basis.level + columns @ basis.constant
 
     def basis(self) -> Basis:
         """See `RollOut`."""
@@ -283,15 +267,16 @@ class AlsRollOut(RollOut):
         return self._basis(len(self.items))
 
     def beyond(self, steps: int, ratings: FloatArray, low: float, high: float) -> Beyond:
-        """See `RollOut`. With B the Gram matrix of what was rated so far plus the penalty of all ratings, and w the
-        vector if the new ratings, of the items C, had no weight: `v = w + B^-1 C^T (I + G)^-1 e`, G = C B^-1 C^T and e
-        the new ratings less their scores at w. So `(v - w)^T B (v - w) = e^T (I + G)^-1 G (I + G)^-1 e`, and that is at
-        most e^T e / 4, or e^T e x / (1 + x)^2 where no eigenvalue of G exceeds x <= 1. Leaving out of B what was rated
-        since the model was fitted makes the set larger."""
-        t = len(self.items) + steps
-        middle, vectors = self._basis(t), self.ridge.vectors(t)
+        """See `RollOut`. With B the matrix of what was rated so far plus the penalty of all ratings, and w the vector
+        if the new ratings, of the items C, had no weight: `v = w + B^-1 C^T (I + G)^-1 e`, G = C B^-1 C^T and e what
+        the new ratings count as less their scores at w. So `(v - w)^T B (v - w) = e^T (I + G)^-1 G (I + G)^-1 e`, and
+        that is at most e^T e / 4, or e^T e x / (1 + x)^2 where no eigenvalue of G exceeds x <= 1. Leaving out of B what
+        was rated since the model was fitted makes the set larger."""
+        t, ridge = len(self.items) + steps, self.ridge
+        middle, vectors = self._basis(t), ridge.vectors(t)
         scores = (ratings @ middle.matrix.T + middle.constant) @ middle.columns + middle.level
-        away = np.maximum(high - scores.min(axis=0), scores.max(axis=0) - low)
+        least, most_of = (ridge.slope * end + ridge.constant + ridge.row.offset for end in (low, high))
+        away = np.maximum(most_of - scores.min(axis=0), scores.max(axis=0) - least)
         most = min(1.0, steps * float((vectors**2).sum(axis=1).max()))
         squares = float(np.sort(away**2)[-steps:].sum())
         return Beyond(middle, vectors, float(np.sqrt(squares * most)) / (1 + most))
@@ -301,5 +286,7 @@ class AlsRollOut(RollOut):
         rated, level = list(self.items), self.ridge.level(t)
         each = tuple(self.ridge.column(t, item) for item in self.items)
         likeness = np.array([column[rated] for column in each]).reshape(len(rated), len(rated))
+        # The bracket's eigenvalues are 1 or more: its inverse is safe.
         inverse: FloatArray = np.linalg.inv(np.eye(len(rated)) + likeness.T).astype(np.float64)
-        return Basis(level, each, inverse, -inverse @ level[rated])
+        above = self.ridge.constant[rated] - (level[rated] - self.ridge.row.offset[rated])
+        return Basis(level, each, inverse * self.ridge.slope[rated], inverse @ above)

@@ -59,6 +59,43 @@ class UpdateRule(ABC):
         return False
 
 
+class LeastSquares(UpdateRule):
+    """An exact solve: `(behind + X^T X + penalty I) v = pull + X^T y`, X over all ratings, kept and acted on.
+
+    What a rating r counts as is affine in it: `y = slope r + level`.
+    """
+
+    @abstractmethod
+    def penalty(self, count: int) -> float:
+        """With so many ratings."""
+
+    @abstractmethod
+    def counts_as(self, row: RatedVector, others: IntArray | NDArray[np.int32]) -> tuple[FloatArray, FloatArray]:
+        """(others,) each: slope and level of a rating of each of them."""
+
+    def behind(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
+        """(factors, factors) and (factors,): what counts without any rating, and where it pulls; here nothing."""
+        factors = len(row.vector)
+        return np.zeros((factors, factors)), np.zeros(factors)
+
+    def kept(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
+        """`behind + X^T X` and `pull + X^T y` of the ratings that are kept."""
+        X, (gram, pull), (slope, level) = row.others[row.kept], self.behind(row), self.counts_as(row, row.kept)
+        return gram + X.T @ X, pull + X.T @ (slope * row.ratings + level)
+
+    def affine(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
+        """See `UpdateRule`."""
+        acted, (slope, level), (gram, moment) = row.others[row.acted], self.counts_as(row, row.acted), self.kept(row)
+        gram = gram + acted.T @ acted + self.penalty(len(row.kept) + len(row.acted)) * np.eye(len(row.vector))
+        return solved(gram, acted.T * slope, moment + acted.T @ level)
+
+
+def solved(gram: FloatArray, matrix: FloatArray, constant: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """`gram^-1 matrix` and `gram^-1 constant`."""
+    found: FloatArray = np.linalg.solve(gram, np.column_stack([matrix, constant])).astype(np.float64)
+    return found[:, :-1], found[:, -1]
+
+
 def error_step(
     matrix: FloatArray,
     level: FloatArray,
@@ -121,7 +158,7 @@ class SgdStep(Specification, UpdateRule):
 
 
 @final
-class AlsSolve(Specification, UpdateRule):
+class AlsSolve(Specification, LeastSquares):
     """The vector that minimises the regularised squared error over all its ratings, old and acted on.
 
     `v+ = (X^T X + penalty I)^-1 X^T (r - offset)` with X over the union of kept and acted-on ratings; an edited
@@ -149,21 +186,29 @@ class AlsSolve(Specification, UpdateRule):
         what = "the vector is" if self.bias_damping is None else "the user's bias and vector are"
         return f"{what} solved for anew by least squares over all its ratings; {bias} and everything else are held"
 
+    def penalty(self, count: int) -> float:
+        """See `LeastSquares`."""
+        return self.regularization * (max(1, count) if self.per_rating else 1)
+
+    def counts_as(self, row: RatedVector, others: IntArray | NDArray[np.int32]) -> tuple[FloatArray, FloatArray]:
+        """See `LeastSquares`: what it is above the offset."""
+        return np.ones(len(others)), -row.offset[others]
+
     def affine(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
         """See `UpdateRule`."""
+        if self.bias_damping is None:
+            return super().affine(row)
         kept, acted = row.others[row.kept], row.others[row.acted]
         count = len(kept) + len(acted)
-        penalty = self.regularization * (max(1, count) if self.per_rating else 1)
-        gram = kept.T @ kept + acted.T @ acted + penalty * np.eye(len(row.vector))
-        constant = kept.T @ (row.ratings - row.offset[row.kept]) - acted.T @ row.offset[row.acted]
-        if self.bias_damping is None:
-            return _solve(gram, acted.T, constant)
+        gram, moment = self.kept(row)
+        gram = gram + acted.T @ acted + self.penalty(count) * np.eye(len(row.vector))
+        constant = moment - acted.T @ row.offset[row.acted]
         # With o = offset - bias: bias+ = (sum a + sum r - sum o) / (n + damping), and r - o - bias+ is fitted.
         above = (row.ratings - row.offset[row.kept]).sum() - row.offset[row.acted].sum() + count * row.bias
         share = 1 / (count + self.bias_damping) if count + self.bias_damping else 0.0
         bias, level = np.full((1, len(acted)), share), share * above
         total = kept.sum(axis=0) + acted.sum(axis=0)
-        matrix, vector = _solve(gram, acted.T - total[:, None] * bias, constant + total * (row.bias - level))
+        matrix, vector = solved(gram, acted.T - total[:, None] * bias, constant + total * (row.bias - level))
         return np.vstack([matrix, bias]), np.append(vector, level)
 
 
@@ -186,7 +231,7 @@ class Background(NamedTuple):
 
 @final
 @dataclass(frozen=True, eq=False)
-class WalsSolve(UpdateRule):
+class WalsSolve(LeastSquares):
     """The vector that minimises the weighted squared error over all its pairs, rated or not: the solve of `WALS`.
 
     `v+ = (w_x gram + X^T X + regularization I)^-1 (w_x t_x pull + X^T ((1 + w) r - w t))`, with X over the union of
@@ -207,25 +252,26 @@ class WalsSolve(UpdateRule):
         """See `UpdateRule`."""
         return "the vector is solved for anew by weighted least squares over all pairs; everything else is held"
 
-    def affine(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
-        """See `UpdateRule`."""
-        background = self.users if row.side == "user" else self.items
-        own = background.weight[row.position]
-        weight, target = own * background.other_weight, background.target[row.position] * background.other_target
-        # The value that a rating stands for is slope * rating + level; what its solve sees is (1 + w) value - w t.
-        slope, level = (0.0, np.ones_like(weight)) if self.ones else (1.0, -row.offset)
-        slope, level = slope * (1 + weight), (1 + weight) * level - weight * target
-        kept, acted = row.others[row.kept], row.others[row.acted]
-        gram = own * background.gram + kept.T @ kept + acted.T @ acted + self.regularization * np.eye(len(row.vector))
-        constant = own * background.target[row.position] * background.pull + acted.T @ level[row.acted]
-        constant += kept.T @ (slope[row.kept] * row.ratings + level[row.kept])
-        return _solve(gram, acted.T * slope[row.acted], constant)
+    def penalty(self, count: int) -> float:
+        """See `LeastSquares`."""
+        return self.regularization
 
+    def counts_as(self, row: RatedVector, others: IntArray | NDArray[np.int32]) -> tuple[FloatArray, FloatArray]:
+        """See `LeastSquares`: `(1 + w) value - w t`, where the value is a 1 or the rating less the mean."""
+        seen = self._seen_from(row)
+        weight = seen.weight[row.position] * seen.other_weight[others]
+        target = seen.target[row.position] * seen.other_target[others]
+        slope, level = (0.0, np.ones(len(others))) if self.ones else (1.0, -row.offset[others])
+        return slope * (1 + weight), (1 + weight) * level - weight * target
 
-def _solve(gram: FloatArray, matrix: FloatArray, constant: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """`gram^-1 matrix` and `gram^-1 constant`."""
-    solved: FloatArray = np.linalg.solve(gram, np.column_stack([matrix, constant])).astype(np.float64)
-    return solved[:, :-1], solved[:, -1]
+    def behind(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
+        """See `LeastSquares`: all pairs, rated or not."""
+        seen = self._seen_from(row)
+        own = seen.weight[row.position]
+        return own * seen.gram, own * seen.target[row.position] * seen.pull
+
+    def _seen_from(self, row: RatedVector) -> Background:
+        return self.users if row.side == "user" else self.items
 
 
 Update = Annotated[SgdStep | AlsSolve, Field(discriminator="rule")]

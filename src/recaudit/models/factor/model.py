@@ -19,9 +19,9 @@ from recaudit.models.checks import check_action_rows, check_actions, check_own_m
 from recaudit.models.factor.least_squares import solve_items
 from recaudit.models.products import ScoreVectors
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
-from recaudit.models.rollouts import AlsRollOut, Ridge, RollOut, SgdRollOut, UserVector
+from recaudit.models.rollouts import Ridge, RollOut, SgdRollOut, SolvedRollOut
 from recaudit.models.rows import SparseRows
-from recaudit.models.updates import AlsSolve, RatedVector, SgdStep, UpdateRule
+from recaudit.models.updates import AlsSolve, LeastSquares, RatedVector, SgdStep, UpdateRule
 
 Parameters = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 """P (users, factors), Q (items, factors), f (users,), g (items,)."""
@@ -135,20 +135,7 @@ class FoldInModel(FactorVectors):
         bias[:, -1] = self.user_bias[users]
         for row, user in enumerate(users):
             acted = np.flatnonzero(items[row] >= 0)
-            seen, ratings = self.data.history(user)
-            kept = ~np.isin(seen, items[row][acted])
-            stands = RatedVector(
-                "user",
-                int(user),
-                self.user_factors[user],
-                float(self.user_bias[user]),
-                self.item_factors,
-                self.item_bias + self.mean + self.user_bias[user],
-                seen[kept],
-                ratings[kept],
-                items[row][acted],
-            )
-            matrix, level = update.affine(stands)
+            matrix, level = update.affine(self._row(int(user), items[row][acted]))
             moved[row, -1], moved[row, acted] = level[:factors], matrix[:factors].T
             if len(level) > factors:
                 bias[row, -1], bias[row, acted] = level[-1], matrix[-1]
@@ -158,6 +145,14 @@ class FoldInModel(FactorVectors):
         if bias[:, :-1].any():
             slope = slope + torch.from_numpy(bias[:, None, :-1]).to(device)
         return AffineResponses(slope, scores[:, -1] + (level_of + torch.from_numpy(self.item_bias)).to(device))
+
+    def _row(self, user: int, acted: IntArray) -> RatedVector:
+        """The user's vector, of whose ratings those of the items `acted` are free."""
+        seen, ratings = self.data.history(user)
+        kept = ~np.isin(seen, acted)
+        bias = float(self.user_bias[user])
+        stands = self.user_factors[user], bias, self.item_factors, self.item_bias + self.mean + bias
+        return RatedVector("user", user, *stands, seen[kept], ratings[kept], acted)
 
     def respond_in_turn(self, user: int, items: IntArray) -> AffineResponse:
         """See `FittedModel`; gradient steps are taken from where the step before led."""
@@ -169,12 +164,11 @@ class FoldInModel(FactorVectors):
 
     def rollout(self, user: int) -> RollOut:
         """See `FittedModel`; in the space of the factors, where the rule allows, so that one item more costs little."""
-        offset = self.item_bias + self.mean + self.user_bias[user]
-        own, update = UserVector(self.user_factors[user], self.item_factors, offset), self.update
+        update, row = self.update, self._row(user, np.empty(0, dtype=np.int64))
         if isinstance(update, SgdStep) and not update.bias_step:
-            return SgdRollOut(own, update)
-        if isinstance(update, AlsSolve) and update.bias_damping is None:
-            return AlsRollOut(own, Ridge(own, update, *self.data.history(user)))
+            return SgdRollOut(row, update)
+        if isinstance(update, LeastSquares) and not update.users_only:
+            return SolvedRollOut(Ridge(update, row))
         return super().rollout(user)
 
 
