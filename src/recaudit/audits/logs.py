@@ -111,9 +111,8 @@ def audited(subject: Subject, actions: Actions | Future, rng: int) -> tuple[Fitt
     if recommender is not None and data is not None:
         fits = Fits(recommender, [model], rng)
         if isinstance(actions, Past):
-            model = fits.before(actions, data)
-        else:
-            model, data = model or fits.of(data), None
+            return fits.before(actions, data), data
+        model, data = model or fits.of(data), None
     if model is None:
         raise InputError("data", received="nothing", expected="a log to fit the recommender to, or a fitted model")
     return model, observed_log(model, data, actions)

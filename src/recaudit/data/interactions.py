@@ -353,7 +353,7 @@ class Interactions:
         """A hash of ids, ratings, times and everything known about users and items: the same data, the same hash."""
         digest = hashlib.sha256(repr(self.scale).encode())
         for array in (self.indptr, self.items, self.ratings, self.times):
-            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+            digest.update(b"none" if array is None else np.ascontiguousarray(array).data)
         for series in (self.user_ids, self.item_ids, self.titles, *self.attributes):
             if series is not None:
                 digest.update(repr((series.name, series.to_list())).encode())

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, final
 
 import numpy as np
+from numba import njit
 from pydantic import BeforeValidator, Field
 
 from recaudit.arguments import check_count, checked
@@ -140,13 +141,7 @@ def leave_last(data: Interactions, k: int = 1) -> Split:
     A user keeps at least one training rating: those with k or fewer ratings give up fewer.
     """
     check_count("k", k)
-    times = _times(data, "leave_last")
-    order = np.lexsort((times, data.users))  # a user's rows are in the order of items
-    from_end = np.repeat(data.indptr[1:], data.user_counts) - np.arange(len(data))
-    from_start = np.arange(len(data)) - np.repeat(data.indptr[:-1], data.user_counts)
-    held = np.zeros(len(data), dtype=bool)
-    held[order] = (from_end <= k) & (from_start >= 1)
-    return _split(data, held)
+    return _split(data, _latest(_times(data, "leave_last"), data.indptr, k))
 
 
 @checked
@@ -176,6 +171,18 @@ def folds(data: Interactions, n: int = 5, rng: int = 0) -> list[Split]:
     fold = np.empty(len(data), dtype=np.int64)
     fold[np.argsort(_pair_draws(data, rng), kind="stable")] = np.arange(len(data)) % n
     return [_split(data, fold == i) for i in range(n)]
+
+
+@njit(cache=True, nogil=True)
+def _latest(times: IntArray | FloatArray, indptr: IntArray, k: int) -> BoolArray:
+    """(rows,): the last k of each user, all but the first where there are no more; of equals the later row."""
+    held = np.zeros(len(times), dtype=np.bool_)
+    for user in range(len(indptr) - 1):
+        start, end = indptr[user], indptr[user + 1]
+        order = np.argsort(times[start:end], kind="mergesort")
+        for place in order[max(1, end - start - k) :]:
+            held[start + place] = True
+    return held
 
 
 def _pair_draws(data: Interactions, rng: int) -> FloatArray:

@@ -115,6 +115,7 @@ def _audited(config: Configuration, model: Model, data: Interactions, split: Spl
                 journal.add_skip(model.label, name, str(error))
             else:
                 journal.add_step(model.label, name, result, _seconds_since(start), device)
+                del result  # its tables are written, and the next audit needs the room
         yield
 
 

@@ -107,6 +107,8 @@ class Instability(RuleAudit):
     def measure(self, subject: Subject, context: Context) -> InstabilityResult:
         """Solve every pair, and add up."""
         rng = context.rng
+        if subject.model is not None:  # before others are fitted, or logs made for them
+            _check_follows(subject.model)
         model, log = audited(subject, self.edits, rng)
         if not isinstance(self.policy, Softmax):
             raise NotSupportedError(
@@ -155,6 +157,12 @@ class Instability(RuleAudit):
 instability = Verb(Instability, InstabilityResult)
 
 
+def _check_follows(model: FittedModel) -> None:
+    """That scores follow others' ratings in a known way, however many pairs there are; else the model says why not."""
+    if model.response is not OpaqueResponse and model.others_move != "rated items":
+        model.respond(1, 0, np.zeros(1, dtype=np.int64))
+
+
 def _solver(
     audit: Instability, model: FittedModel, log: Interactions, viewers: int, editors: IntArray, rng: int
 ) -> PairSolver:
@@ -177,8 +185,7 @@ def _solver(
         audit = audit.model_copy(update={"edits": edits})
     if model.others_move == "rated items":
         return OwnItemSolver(audit, model, log, editors, rng)
-    if not opaque:  # a model that does not follow others' ratings says so itself, however many pairs there are
-        model.respond(int(editors[0] == 0), int(editors[0]), np.zeros(1, dtype=np.int64))
+    _check_follows(model)
     refuse_many(viewers * len(editors), "viewers, editors", model)
     if audit.item is not None or edits.changes is not None:
         raise NotSupportedError(
