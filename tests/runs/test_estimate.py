@@ -27,7 +27,8 @@ from recaudit.errors import MachineError
 from recaudit.models import EASE, FittedModel, Random, Recommender
 from recaudit.registry import AUDITS, MODELS
 from recaudit.runs import Configuration, RunEstimate, estimate, execute, execution
-from recaudit.runs.estimate import FIT, StepEstimate, catalogue, people
+from recaudit.runs.estimate import FIT, StepEstimate
+from recaudit.runs.slices import catalogue, people
 from recaudit.runs.timing import Sampled
 
 CONFIG = """
@@ -69,6 +70,8 @@ class SlowAudit(Audit):
     """How many."""
     outside: float = 0.25
     """Seconds beside the users'."""
+    refits: int = 0
+    """How often the recommender is fitted again."""
 
     def measure(self, subject: Subject, context: Context) -> Result:
         """See `Audit`."""
@@ -78,6 +81,11 @@ class SlowAudit(Audit):
         CLOCK.now += self.outside
         answers = list(context.engine.map(slow_piece, asked, "slow"))
         assert len(answers) == len(asked)
+        if self.refits:
+            assert subject.recommender is not None
+            subject.recommender.fit(subject.model.data)
+            for _ in context.engine.map(subject.recommender.fit, [subject.model.data] * self.refits, "refits"):
+                pass
         return Result(self, {}, rng=context.rng)
 
 
@@ -272,6 +280,14 @@ def test_a_fit_that_grows_with_the_catalogue_is_timed_on_part_of_it(monkeypatch:
     monkeypatch.setattr(EASE, "fit", fit)
     told = seconds(estimate(parsed(CONFIG.replace('"slow"', '"ease"', 1))))
     assert told[FIT] == pytest.approx(1e-4 * 60**3, rel=1e-6)
+
+
+@pytest.mark.parametrize("outside", [0.25, 5.0], ids=["one slice is enough", "both are timed"])
+def test_refits_take_as_long_as_the_fit(tmp_path: Path, outside: float) -> None:
+    config = parsed(f"{CONFIG}users = 100\nrefits = 10\noutside = {outside}")
+    told, truth = seconds(estimate(config))["slow"], execute(config, tmp_path / "out").manifest.steps[0].seconds
+    assert truth > 0.5 * 100 + 11 * 20
+    assert told == pytest.approx(truth, rel=0.2)  # users differ in their ratings
 
 
 class TestSlices:

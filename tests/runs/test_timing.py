@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import pytest
 
 from recaudit.audits import Agency
@@ -110,3 +111,42 @@ def test_agency_bears_maps_that_are_worked_out_in_part(world: World) -> None:
     model, sampled = ALS(factors=4).fit(world.data), Sampled(Serial())
     found = Agency(k=2, users=40, samples=20).run(Subject(model, ALS(factors=4), world.data), engine=sampled)
     assert found.users.height == 40
+
+
+def test_the_whole_of_a_map_is_not_held() -> None:
+    """Each answer is gone before the next is made, as in the run that is timed."""
+    alive = list[int]()
+
+    class Held:
+        def __init__(self) -> None:
+            alive.append(1)
+
+        def __del__(self) -> None:
+            alive.pop()
+
+    def piece(_: int) -> Held:
+        CLOCK.now += 2
+        return Held()
+
+    engine, most = Sampled(Serial(), whole=True), 0
+    for _answer in engine.map(piece, range(50)):
+        most = max(most, len(alive))
+        CLOCK.now += 1  # what is done with it
+    assert most <= 2
+    assert engine.inside == pytest.approx(2 * 50)
+    assert engine.left_out == 0
+
+
+def slow_people(people: np.ndarray) -> np.ndarray:
+    CLOCK.now += 0.5 * len(people)
+    return people
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+def test_of_a_long_piece_a_few_people_are_worked_out(count: int) -> None:
+    engine, people = Sampled(Serial()), np.arange(64)
+    before = CLOCK.now
+    answers = list(engine.map(slow_people, [people] * count))
+    assert len(answers) == count
+    assert CLOCK.now - before < 0.5 * 64
+    assert CLOCK.now - before + engine.left_out == pytest.approx(0.5 * 64 * count)

@@ -1,10 +1,11 @@
 """What a run will take, before it starts: every step timed on slices of the log, by the code that will do it.
 
-A step is timed on two slices of users, a small one and one of four times as many, with the whole catalogue. What grows
-with users is then told from what does not: `a + b x` where the time grows no faster than the slice, a power of x where
-it does (pairs of users). A recommender whose fit grows with the catalogue is timed on slices of items instead, with all
-users, and so are the audits of it. Within an audit the first pieces of a map are worked out, and the others take as
-long as those did and give the same answers: what follows a map is timed at its full size.
+A model that is fitted in seconds is fitted, and its audits are timed on it. Of others a step is timed on two slices of
+users, a small one and one of four times as many, with the whole catalogue. What grows with users is then told from what
+does not: `a + b x` where the time grows no faster than the slice, a power of x where it does (pairs of users). A
+recommender whose fit grows with the catalogue is timed on slices of items instead, with all users, and so are the
+audits of it. Within an audit the first pieces of a map are worked out, and the others take as long as those did and
+give the same answers: what follows a map is timed at its full size. Refits are reckoned from the fit.
 """
 
 from __future__ import annotations
@@ -13,36 +14,31 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import NamedTuple, final
 
-import numpy as np
-
-from recaudit.arrays import IntArray
 from recaudit.audits.audit import Audit, Subject
 from recaudit.audits.lists.recommend import know_lists, known_lists
-from recaudit.audits.samples import resolve_users
-from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
 from recaudit.data.splits import Split
 from recaudit.engines import track
 from recaudit.errors import DownloadError, MachineError, NotSupportedError, RecauditError
 from recaudit.machine import check_memory, machine_error
+from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.checks import check_device
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.recommenders import Model
+from recaudit.runs.slices import Slice, size_of
 from recaudit.runs.timing import Sampled, grown, timed
 
 FIT = "fit"
 """The step that makes a model."""
-SLICES = 1 / 64, 1 / 16
-"""Shares of the users that steps are timed on."""
-USERS = (32, 512), (128, 2048)
-"""The fewest and the most users of each slice."""
-ITEMS = 1 / 8, 1 / 4
-"""Shares of the items, for recommenders that grow with the catalogue; of at least so many items:"""
-FEWEST_ITEMS = 100, 200
+_RATINGS, _FIT = 2_000_000, 20.0
+"""A log of at most so many ratings, and a fit of at most so many seconds: the whole is taken, which says more than a
+model of a part of its people, and needs no second slice."""
+_FIRST = 5.0
+"""Seconds up to which a fit is timed twice: much of the first may be code that is loaded."""
 _LARGE_FIRST = (1, 0)
 """The order of the slices: a model of more people is more like the whole one, and may settle a time alone."""
 _ADVISED = 0.1
@@ -130,8 +126,9 @@ def estimate_steps(
     found: list[StepEstimate] = []
     for which in _LARGE_FIRST:
         parts = {
-            "users": cache(partial(_Slice.of, config, data, split, which)),
-            "items": cache(partial(_Slice.of_items, data, split, which)),
+            "users": cache(partial(Slice.of, config, data, split, which)),
+            "items": cache(partial(Slice.of_items, data, split, which)),
+            "all": cache(partial(Slice, data, *split, 1.0)),
         }
         with warnings.catch_warnings(action="ignore"):  # they are about slices
             for own in track(times, "Estimate", len(times)):
@@ -171,68 +168,6 @@ def _left(config: Configuration, done: Collection[tuple[str, str]]) -> list[tupl
     return [(model, audits) for model, audits in steps if audits]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Slice:
-    """A part of the run's people, or of its catalogue."""
-
-    data: Interactions
-    train: Interactions
-    test: Interactions
-    share: float
-    """Of the people, or of the items."""
-
-    @classmethod
-    def of(cls, config: Configuration, data: Interactions, split: Split, which: int) -> _Slice:
-        drawn = resolve_users(_size(data.n_users, which), data, config.seed, "estimate")
-        # People who are asked about by name are among them.
-        named = [getattr(audit, name) for audit in config.audits.values() for name in audit.drawn]
-        ids = {one for some in named if isinstance(some, tuple) for one in some}
-        users = np.union1d(drawn, np.flatnonzero([one in ids for one in data.user_ids])) if ids else drawn
-        whole, train, test = (people(log, users) for log in (data, *split))
-        return cls(whole, train, test, _size(data.n_users, which) / data.n_users)
-
-    @classmethod
-    def of_items(cls, data: Interactions, split: Split, which: int) -> _Slice:
-        # By popularity every fourth, every eighth: as dense as the whole.
-        count = min(data.n_items, max(FEWEST_ITEMS[which], round(ITEMS[which] * data.n_items)))
-        order = np.argsort(-data.item_counts, kind="stable")
-        items = np.sort(order[np.arange(count) * data.n_items // count])
-        whole, train, test = (catalogue(log, items) for log in (data, *split))
-        return cls(whole, train, test, count / data.n_items)
-
-
-def people(log: Interactions, users: IntArray) -> Interactions:
-    """The log of these users (positions, ascending) alone; the catalogue stays."""
-    counts = log.user_counts[users]
-    rows = np.concatenate([np.arange(log.indptr[user], log.indptr[user + 1]) for user in users])
-    return replace(
-        log,
-        user_ids=log.user_ids.gather(users),
-        indptr=np.concatenate([[0], np.cumsum(counts)]),
-        items=log.items[rows],
-        ratings=log.ratings[rows],
-        times=None if log.times is None else log.times[rows],
-        attributes=log.attributes[users] if log.attributes.height else log.attributes,
-    ).frozen()
-
-
-def catalogue(log: Interactions, items: IntArray) -> Interactions:
-    """The log of these items (positions, ascending) alone; all users stay."""
-    place = np.full(log.n_items, -1, dtype=np.int32)
-    place[items] = np.arange(len(items))
-    cut = log.subset(place[log.items] >= 0)
-    return replace(
-        cut,
-        item_ids=log.item_ids.gather(items),
-        items=place[cut.items],
-        titles=None if log.titles is None else log.titles.gather(items),
-        category_systems=tuple(
-            (name, Categories(system.names, system.weights[items])) for name, system in log.category_systems
-        ),
-    ).frozen()
-
-
 class _Taken(NamedTuple):
     """What a step of a slice took, or would have taken with all pieces of its maps."""
 
@@ -256,24 +191,26 @@ class _ModelTimes:
         self.failed: dict[str, str] = {}
         """Why a step could not be timed."""
 
-    def take(self, parts: Mapping[str, Callable[[], _Slice]]) -> None:
+    def take(self, parts: Mapping[str, Callable[[], Slice]]) -> None:
         """Time the fit and the audits; what was made elsewhere is neither fitted nor asked.
 
         What fails on a slice may work on the whole: the run tells. One time is better than none.
         """
-        if self.model.recommender.given or FIT in self.failed:
+        if self.model.recommender.given or FIT in self.failed or self._whole:
             return
-        part = parts[self.model.recommender.grows_with]()
+        part, whole = parts[self.model.recommender.grows_with](), parts["all"]()
         recommender = self.model.recommender.shrunk(part.share) if self._by_items else self.model.recommender
-        self.shares.append(part.share)
-
-        fit = partial(recommender.fit, part.train, rng=self.config.seed)
         try:
-            seconds, fitted = timed(fit)
+            seconds, fitted = self._fitted(recommender, part)
+            longest = seconds / part.share ** (3 if self._by_items else 1)
+            if not self.shares and len(whole.train) <= _RATINGS and longest <= _FIT:
+                part, recommender = whole, self.model.recommender
+                seconds, fitted = self._fitted(recommender, part)
         except Exception as error:
             if not self.taken[FIT]:
                 self.failed = dict.fromkeys(self.taken, self._failure("the fit", part, error))
             return
+        self.shares.append(part.share)
         self.taken[FIT].append(_Taken(seconds, seconds))
         subject = Subject(fitted, recommender, part.data, part.test)
         for name, audit in self.audits.items():
@@ -291,13 +228,21 @@ class _ModelTimes:
                 else:
                     self.failed[name] = self._failure("the audit", part, error)
 
-    def _failure(self, what: str, part: _Slice, error: Exception) -> str:
+    def _fitted(self, recommender: Recommender, part: Slice) -> tuple[float, FittedModel]:
+        return timed(partial(recommender.fit, part.train, rng=self.config.seed), short=_FIRST)
+
+    def _failure(self, what: str, part: Slice, error: Exception) -> str:
         """Why a step is not known; what the machine or the installation lacks is raised, since the run lacks it too."""
         if isinstance(error, DownloadError | MachineError) or machine_error(error) is not None:
             raise error
         size = f"{part.train.n_items:,} of the items" if self._by_items else f"{part.train.n_users:,} of the users"
         told = str(error) if isinstance(error, RecauditError) else f"{type(error).__name__}: {error}"
         return f"{what} failed on a slice with {size}; on the whole log it may work, or fail alike. It said: {told}"
+
+    @property
+    def _whole(self) -> bool:
+        """Whether the whole log was timed."""
+        return self.shares[:1] == [1.0]
 
     @property
     def _by_items(self) -> bool:
@@ -314,16 +259,21 @@ class _ModelTimes:
             elif self.model.recommender.given:
                 why = "what was made elsewhere is not asked before the run"
             elif step not in self.failed:
-                seconds = self._seconds(step, taken)
+                seconds = self._seconds(step, taken) + self._refits(step)
             yield StepEstimate(self.model.label, step, seconds, memory[step], why)
 
     def _seconds(self, step: str, taken: Sequence[_Taken]) -> float:
+        if self._whole:
+            return taken[0].seconds
         if self._by_items:
-            return grown(self.shares[: len(taken)][::-1], [own.seconds for own in taken][::-1], most=3.0)
+            most = 3.0 if step == FIT else 2.0
+            return grown(
+                self.shares[: len(taken)][::-1], [own.seconds for own in taken][::-1], most, steeper=step == FIT
+            )
         if (settled := self._settled(step)) is not None:
             return settled
         users, asked = self.train.n_users, self._asked(step)
-        if 0 < asked <= _size(users, 1):  # maps are over the sample, and take as long in the whole
+        if 0 < asked <= size_of(users, 1):  # maps are over the sample, and take as long in the whole
             if self._fits(step):
                 fit = self.taken[FIT]
                 outside = taken[0].outside * self._seconds(FIT, fit) / max(fit[0].seconds, 1e-9)
@@ -334,6 +284,11 @@ class _ModelTimes:
         shares = [min(1.0, share * users / whole) for share in self.shares[: len(taken)]]
         return grown(shares[::-1], [own.seconds for own in taken][::-1])
 
+    def _refits(self, step: str) -> float:
+        """What an audit's refits take, of each log one and of the log as it is one more: they are not timed with it."""
+        refits = getattr(self.audits.get(step), "refits", 0)
+        return (1 + refits) * self._seconds(FIT, self.taken[FIT]) if refits else 0.0
+
     def _asked(self, step: str) -> int:
         """How many people an audit draws; 0 for all, or where some of its people are all."""
         audit = self.audits.get(step)
@@ -342,7 +297,7 @@ class _ModelTimes:
 
     def _fits(self, step: str) -> bool:
         """Whether an audit of a sample fits models of its own: what is outside of its maps grows as the fit does."""
-        large, audit = _size(self.train.n_users, 1), self.audits.get(step)
+        large, audit = size_of(self.train.n_users, 1), self.audits.get(step)
         return audit is not None and "recommender" in audit.needs and 0 < self._asked(step) <= large
 
     def _settled(self, step: str) -> float | None:
@@ -351,8 +306,8 @@ class _ModelTimes:
         Its maps are over the sample, and take as long in the whole; what is outside of them grows with the users at
         most.
         """
-        users, large = self.train.n_users, _size(self.train.n_users, 1)
-        if self._by_items or not self.taken[step] or not 0 < self._asked(step) <= large:
+        users, large = self.train.n_users, size_of(self.train.n_users, 1)
+        if self._by_items or self._whole or not self.taken[step] or not 0 < self._asked(step) <= large:
             return None
         least, outside = self.taken[step][0]
         most = least + outside * (users / large - 1)
@@ -360,18 +315,13 @@ class _ModelTimes:
 
 
 def _of_slice(audit: Audit, users: int) -> Audit:
-    """The audit of everybody in a slice, where it draws more people than that has."""
+    """The audit of everybody in a slice, where it draws more people than that has; without refits."""
     many = [name for name in audit.drawn if isinstance(count := getattr(audit, name), int) and count > users]
-    return audit.model_copy(update=dict.fromkeys(many, users))
+    return audit.model_copy(update=dict.fromkeys(many, users) | ({"refits": 0} if hasattr(audit, "refits") else {}))
 
 
 _CLOSE = 1.6
 """Bounds on a time that are no further apart need no second slice."""
-
-
-def _size(users: int, which: int) -> int:
-    """How many people are drawn for a slice."""
-    return int(min(np.clip(SLICES[which] * users, *USERS[which]), users))
 
 
 def _audited(config: Configuration, audit: Audit, subject: Subject) -> _Taken:
