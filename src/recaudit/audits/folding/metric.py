@@ -16,7 +16,7 @@ from typing import final
 import numpy as np
 from numba import njit
 
-from recaudit.arithmetic import core_count
+from recaudit.arithmetic import core_count, summed, summed_products
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.engines import Engine
@@ -202,7 +202,6 @@ def _stripe(
     """All users of a piece against the items of a stripe; adds to the sums and counts."""
     s = np.empty((ROWS, STRIPE))
     r = np.empty((ROWS, STRIPE))
-    held = np.empty(STRIPE // 2)
     for first in range(0, len(U), ROWS):
         _products(U, first, V, s)
         if len(given):
@@ -211,12 +210,10 @@ def _stripe(
                     r[row, c] = given[first + row, c]
         else:
             _products(X, first, Y, r)
-        _reduce(s, r, held, resolution, user_sums[first:], user_counts[first:], item_sums, item_counts)
+        _reduce(s, r, resolution, user_sums[first:], user_counts[first:], item_sums, item_counts)
         for row in range(ROWS):
             for g in range(len(groups)):
-                for c in range(STRIPE):
-                    r[0, c] = s[row, c] * groups[g, c]
-                group_sums[first + row, g] += _sum(r[0], held)
+                group_sums[first + row, g] += summed_products(s[row], groups[g])
 
 
 @njit(nogil=True, fastmath=_IN_ORDER, cache=True)
@@ -236,23 +233,9 @@ def _products(A: FloatArray, first: int, B: FloatArray, out: FloatArray) -> None
 
 
 @njit(nogil=True, fastmath=_IN_ORDER, cache=True)
-def _sum(values: FloatArray, held: FloatArray) -> float:
-    """Of (STRIPE,), in one order: halves are added up, in `held` (STRIPE / 2,), until one number is left."""
-    size = STRIPE // 2
-    for c in range(size):
-        held[c] = values[c] + values[c + size]
-    while size > 1:
-        size //= 2
-        for c in range(size):
-            held[c] += held[c + size]
-    return float(held[0])
-
-
-@njit(nogil=True, fastmath=_IN_ORDER, cache=True)
 def _reduce(
     s: FloatArray,
     r: FloatArray,
-    held: FloatArray,
     resolution: float,
     user_sums: FloatArray,
     user_counts: IntArray,
@@ -267,7 +250,7 @@ def _reduce(
             over = over if over > resolution else 0.0
             s[row, c] = over
             count += np.int32(over > 0.0)
-        user_sums[row] += _sum(s[row], held)
+        user_sums[row] += summed(s[row])
         user_counts[row] += count
     for c in range(STRIPE):
         item_sums[c] += (s[0, c] + s[1, c]) + (s[2, c] + s[3, c])

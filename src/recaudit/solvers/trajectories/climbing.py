@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from recaudit.arithmetic import copy_into, copy_rows
+from recaudit.arithmetic import copy_into, copy_rows, summed, summed_products
 from recaudit.arrays import BoolArray, FloatArray
 from recaudit.solvers.softmax.moments import exponential
 from recaudit.solvers.trajectories.descent import minimize_over_hull
@@ -35,7 +35,7 @@ _FIRST_DAMPING, _LEAST_DAMPING, _RIDGE = 1e-2, 1e-6, 1e-13
 _TINY = 1e-300
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz", "nnan"}, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz", "nnan"}, error_model="numpy")
 def log_sum_exp(
     level: FloatArray, columns: FloatArray, point: FloatArray, weights: FloatArray, gradient: FloatArray
 ) -> float:
@@ -46,21 +46,17 @@ def log_sum_exp(
     gradient[:] = 0.0
     for start in range(0, items, _ITEMS):
         part = slice(start, min(start + _ITEMS, items))
-        scores, own = weights[part], 0.0
+        scores = weights[part]
         for j in range(len(scores)):
             scores[j] = exponential(max(scores[j] - peak, _LOWEST))
-            own += scores[j]
-        total += own
+        total += summed(scores)
         for k in range(K):
-            column, own = columns[k, part], 0.0
-            for j in range(len(scores)):
-                own += scores[j] * column[j]
-            gradient[k] += own
+            gradient[k] += summed_products(scores, columns[k, part])
     gradient /= total
     return float(np.log(total) + peak)
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz", "nnan"}, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz", "nnan"}, error_model="numpy")
 def second_derivatives(columns: FloatArray, weights: FloatArray, gradient: FloatArray, hessian: FloatArray) -> None:
     """Those of the log-sum-exp (K, K), where its `weights` (items,) and `gradient` (K,) are known."""
     K, items = columns.shape
@@ -69,17 +65,13 @@ def second_derivatives(columns: FloatArray, weights: FloatArray, gradient: Float
     for start in range(0, items, _ITEMS):
         part = slice(start, min(start + _ITEMS, items))
         own = weights[part]
-        for j in range(len(own)):
-            total += own[j]
+        total += summed(own)
         for k in range(K):
-            column = columns[k, part]
+            column, by = columns[k, part], weighted[: len(own)]
             for j in range(len(own)):
-                weighted[j] = own[j] * column[j]
+                by[j] = own[j] * column[j]
             for m in range(k + 1):
-                other, sum_ = columns[m, part], 0.0
-                for j in range(len(own)):
-                    sum_ += weighted[j] * other[j]
-                hessian[k, m] += sum_
+                hessian[k, m] += summed_products(by, columns[m, part])
     for k in range(K):
         for m in range(k + 1):
             hessian[k, m] = hessian[k, m] / total - gradient[k] * gradient[m]
