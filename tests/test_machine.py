@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 import re
+import resource
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -14,7 +17,7 @@ import recaudit as ra
 from recaudit import machine, simulate
 from recaudit.data import Interactions
 from recaudit.errors import MachineError
-from recaudit.machine import available_memory, check_memory, machine_error
+from recaudit.machine import available_memory, check_memory, machine_error, release_memory
 
 
 @pytest.mark.parametrize(
@@ -82,6 +85,20 @@ class TestMemory:
     def test_where_nothing_is_known_nothing_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(machine, "available_memory", lambda: None)
         check_memory(2**60, "it", "")
+
+    @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep no such memory")
+    def test_what_was_freed_is_given_back(self) -> None:
+        """Whatever is still in use behind it."""
+
+        def held() -> int:
+            return resource.getpagesize() * int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+
+        arrays = [np.ones(8_000) for _ in range(2_000)]
+        kept, before = arrays[-1], held()
+        del arrays
+        release_memory()
+        assert len(kept)
+        assert before - held() > 100e6
 
     @pytest.fixture
     def _little(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import re
@@ -53,6 +54,12 @@ def check_memory(needed: int, what: str, remedy: str) -> None:
         raise MachineError(
             f"{what} needs {needed / 2**30:,.1f} GiB of memory, and {there / 2**30:,.1f} GiB are available. {remedy}"
         )
+
+
+def release_memory() -> None:
+    """Give what was freed back to the system: glibc keeps it, for each thread apart, behind the next thing in use."""
+    with suppress(AttributeError, OSError, TypeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def memory_words(count: int) -> str:

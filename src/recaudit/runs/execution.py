@@ -16,6 +16,7 @@ from recaudit.engines import track, working
 from recaudit.errors import NotSupportedError
 from recaudit.folders import REPORT, check_same, read_manifest
 from recaudit.folders.places import place_of
+from recaudit.machine import release_memory
 from recaudit.models.checks import check_device
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.estimate import RunEstimate, check_log, check_room, estimate_steps
@@ -80,6 +81,7 @@ def _stages(
             check_room(config, train, journal.manifest.settled)
             if before is not None and len(data) >= LARGE:
                 before(estimate_steps(config, data, Split(train, test), journal.manifest.settled, SHORT))
+                release_memory()
         yield
         for model in config.measured:
             steps = config.steps(model)
@@ -100,6 +102,7 @@ def _audited(config: Configuration, model: Model, data: Interactions, split: Spl
     with working(f"{model.label}: fit"):
         fitted = model.recommender.fit(split.train, rng=config.seed)
     journal.add_fit(model.label, _seconds_since(start))
+    release_memory()
     subject = Subject(fitted, model.recommender, data, split.test)
     yield
     for name, audit in config.steps(model).items():
@@ -116,6 +119,7 @@ def _audited(config: Configuration, model: Model, data: Interactions, split: Spl
             else:
                 journal.add_step(model.label, name, result, _seconds_since(start), device)
                 del result  # its tables are written, and the next audit needs the room
+            release_memory()
         yield
 
 
