@@ -22,13 +22,14 @@ from recaudit.audits.result import Result
 from recaudit.cli import app
 from recaudit.cli.estimates import estimate_lines, estimate_table
 from recaudit.data import Interactions, datasets
+from recaudit.data.splits import Split
 from recaudit.data.synthetic import World, demo_world
 from recaudit.errors import MachineError
 from recaudit.models import EASE, FittedModel, Random, Recommender
 from recaudit.registry import AUDITS, MODELS
 from recaudit.runs import Configuration, RunEstimate, estimate, execute, execution
 from recaudit.runs.estimate import FIT, StepEstimate
-from recaudit.runs.slices import catalogue, people
+from recaudit.runs.slices import Slice, catalogue, people
 from recaudit.runs.timing import Sampled
 
 CONFIG = """
@@ -163,6 +164,21 @@ class TestTimes:
         told = seconds(estimate(asked))["slow"]
         assert seen == {128}
         assert told == pytest.approx(execute(asked, tmp_path / "out").manifest.steps[0].seconds, rel=0.25)
+
+    def test_everybody_who_is_measured_beside_a_sample_counts(
+        self, many: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = SlowAudit.measure
+
+        def measure(self: SlowAudit, subject: Subject, context: Context) -> Result:
+            real(self.model_copy(update={"users": None}), subject, context)
+            return real(self, subject, context)
+
+        monkeypatch.setattr(SlowAudit, "measure", measure)
+        monkeypatch.setattr(SlowAudit, "measures_all", True)
+        told = estimate(parsed(CONFIG + "users = 20\n"))
+        assert seconds(told)["slow"] == pytest.approx(0.5 * (many.data.n_users + 20) + 2 * 0.25, rel=1e-6)
+        assert not told.advice  # fewer would hardly save anything
 
     def test_people_asked_about_by_name_are_in_every_slice(self, many: World, tmp_path: Path) -> None:
         ids = [str(many.data.user_ids[-1]), str(many.data.user_ids[0])]
@@ -307,6 +323,20 @@ class TestSlices:
         assert part.item_ids.to_list() == ids.to_list()
         kept = world.data.frame().filter(pl.col("item").is_in(ids.implode())).select("user", "item", "rating")
         assert part.frame().select("user", "item", "rating").equals(kept)
+
+    def test_of_some_items_everybody_is_asked_who_is_asked_of_all(self) -> None:
+        """So that lists which an audit makes of everybody are of everybody there too."""
+        data = demo_world(users=200, items=400).data
+        data = data.subset(np.arange(len(data)) % 20 == 0)
+        held = (np.arange(len(data)) == data.indptr[1:][data.users] - 1) & (data.users % 3 > 0)
+        split = Split(data.subset(~held), data.subset(held))
+        part = Slice.of_items(data, split, 0)
+        asked = split.test.user_counts[data.users_at(part.data.user_ids)] > 0
+        assert part.data.n_items < data.n_items
+        assert 0 < asked.sum() < len(asked) < data.n_users
+        assert (part.test.user_counts == asked).all()
+        assert (part.train.user_counts[asked] > 0).all()
+        assert len(part.train) + len(part.test) == len(part.data)
 
 
 class TestMemory:

@@ -93,6 +93,8 @@ class Audit(Specification, ABC):
     """Whether it can be computed on another device than the CPU; `idle` says with which settings it cannot."""
     drawn: ClassVar[tuple[str, ...]] = ()
     """Settings that may be a number of people to draw: two results with other draws are about the same population."""
+    measures_all: ClassVar[bool] = False
+    """Whether everybody is measured whoever is drawn: only some of its questions are about those people alone."""
     has_floor: ClassVar[bool] = True
     """Whether a random and a most-popular recommender are put to it too: not where it asks what a change would do."""
     split_by: ClassVar[tuple[Units, ...]] = BOTH

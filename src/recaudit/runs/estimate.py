@@ -266,10 +266,12 @@ class _ModelTimes:
         if self._whole:
             return taken[0].seconds
         if self._by_items:
-            most = 3.0 if step == FIT else 2.0
-            return grown(
-                self.shares[: len(taken)][::-1], [own.seconds for own in taken][::-1], most, steeper=step == FIT
-            )
+            shares, times = self.shares[: len(taken)][::-1], taken[::-1]
+            if step == FIT:
+                return grown(shares, [own.seconds for own in times], most=3.0, steeper=True)
+            # In maps people are scored: they have more ratings then, and each moves more scores.
+            maps = grown(shares, [own.seconds - own.outside for own in times], steeper=True)
+            return maps + grown(shares, [own.outside for own in times])
         if (settled := self._settled(step)) is not None:
             return settled
         users, asked = self.train.n_users, self._asked(step)
@@ -292,7 +294,7 @@ class _ModelTimes:
     def _asked(self, step: str) -> int:
         """How many people an audit draws; 0 for all, or where some of its people are all."""
         audit = self.audits.get(step)
-        counts = [] if audit is None else [getattr(audit, name) for name in audit.drawn]
+        counts = [] if audit is None or audit.measures_all else [getattr(audit, name) for name in audit.drawn]
         return max(counts, default=0) if all(isinstance(count, int) for count in counts) else 0
 
     def _fits(self, step: str) -> bool:
@@ -349,6 +351,8 @@ def _advice(config: Configuration, steps: Sequence[StepEstimate], train: Interac
     """For each audit that takes much of the run: what half of the people would save and lose."""
     total = sum(step.seconds or 0.0 for step in steps)
     for name, audit in config.audits.items():
+        if audit.measures_all:
+            continue
         own = sum(step.seconds or 0.0 for step in steps if step.step == name)
         counts = {setting: getattr(audit.drawn_from(train), setting) for setting in audit.drawn}
         for setting, asked in counts.items():

@@ -16,7 +16,7 @@ from recaudit.runs.configuration import Configuration
 
 SLICES = 1 / 64, 1 / 16
 """Shares of the users that steps are timed on."""
-USERS = (32, 512), (128, 2048)
+USERS = (32, 2048), (128, 8192)
 """The fewest and the most users of each slice."""
 ITEMS = 1 / 8, 1 / 4
 """Shares of the items, for recommenders that grow with the catalogue; of at least so many items:"""
@@ -53,15 +53,17 @@ class Slice:
     def of_items(cls, data: Interactions, split: Split, which: int) -> Slice:
         """By popularity every eighth item or every fourth: as dense as the whole.
 
-        Of the ratings that are held out few are of these items. Whoever has some keeps one, so that as many people are
-        asked about as in the whole.
+        Of the ratings that are held out few are of these items. Whoever has some in the whole keeps one, or is left
+        out: so everybody is asked about, as in the whole, and lists that were made of everybody serve the next audit.
         """
         count = min(data.n_items, max(FEWEST_ITEMS[which], round(ITEMS[which] * data.n_items)))
         order = np.argsort(-data.item_counts, kind="stable")
         items = np.sort(order[np.arange(count) * data.n_items // count])
-        whole = catalogue(data, items)
+        whole, asked = catalogue(data, items), split.test.user_counts > 0
+        users = np.flatnonzero(~asked | (whole.user_counts > 1))
+        whole, asked = people(whole, users), asked[users]
         held = np.zeros(len(whole), dtype=bool)
-        held[whole.indptr[1:][(split.test.user_counts > 0) & (whole.user_counts > 1)] - 1] = True
+        held[whole.indptr[1:][asked] - 1] = True
         return cls(whole, whole.subset(~held), whole.subset(held), count / data.n_items)
 
 

@@ -81,6 +81,7 @@ class Calibration(CalibrationAudit):
 
     metrics = (*CALIBRATION, EXPOSURE[-1])
     drawn = ("tested",)
+    measures_all = True
     borrowed = frozenset({EXPOSURE[-1].name})
     second = "history"
     takes_lists = True
