@@ -3,12 +3,14 @@
     python benchmarks/engines.py [SECONDS]     # of the run, by Threads; 60 by default, 300 in docs/guides/ray.md
 
 The run is reachability of every item on MovieLens 1M, where RECAUDIT_DATA has it, else on a log of its size, for as
-many users as take so long. Ray starts within its run, imports included. CPU seconds are those of this process and all
-that it started: they say what was spent, whoever else is at work on the machine.
+many users as take so long; several times, where all of them once are too few. Ray starts within its run, imports
+included. CPU seconds are those of this process and all that it started: they say what was spent, whoever else is at
+work on the machine.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -83,17 +85,22 @@ def main(wanted: float) -> None:
     data = log()
     model = ra.models.ALS(factors=32).fit(data)
 
-    def run(engine: Engine, users: int) -> tuple[float, float]:
+    def run(engine: Engine, users: int, times: int = 1) -> tuple[float, float]:
+        def work() -> None:
+            for rng in range(times):
+                _ = ra.reachability(model, users=users, samples=20, refits=0, engine=engine, rng=rng).frame
+
         spent = cpu_seconds()
-        took = seconds(lambda: ra.reachability(model, users=users, samples=20, refits=0, engine=engine).frame)
-        return took, cpu_seconds() - spent
+        return seconds(work), cpu_seconds() - spent
 
     run(Threads(CORES), 2 * 16)  # compiles, or loads what was compiled
-    users = int(min(data.n_users, PILOT * wanted / run(Threads(CORES), PILOT)[0]))
-    print(f"reachability of {data.n_items:,} items, {users:,} users", flush=True)
+    count = PILOT * wanted / run(Threads(CORES), PILOT)[0]
+    times = math.ceil(count / data.n_users)
+    users = int(count / times)
+    print(f"reachability of {data.n_items:,} items, {users:,} users, {times} times", flush=True)
     found = {}
     for name, engine in (("threads", Threads(CORES)), ("ray", Ray(workers=CORES))):
-        found[name] = run(engine, users)
+        found[name] = run(engine, users, times)
         print(f"{name:<10} {found[name][0]:9.1f} s {found[name][1]:9.1f} s of CPU", flush=True)
     wall, cpu = (after / before for before, after in zip(found["threads"], found["ray"], strict=True))
     print(f"ray, its start included: {wall:.3f} times the seconds of threads, {cpu:.3f} times the CPU seconds")
