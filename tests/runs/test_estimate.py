@@ -316,6 +316,10 @@ class TestSlices:
         assert part.frame().equals(whole)
         assert part.n_items == world.data.n_items
 
+    def test_of_nobody_there_are_no_ratings(self, world: World) -> None:
+        part = people(world.data, np.empty(0, dtype=np.int64))
+        assert (part.n_users, len(part), part.n_items) == (0, 0, world.data.n_items)
+
     def test_a_catalogue_keeps_the_ratings_of_its_items(self, world: World) -> None:
         items = np.array([0, 5, 6, 40])
         part = catalogue(world.data, items)
