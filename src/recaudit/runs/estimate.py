@@ -3,9 +3,10 @@
 A model that is fitted in seconds is fitted, and its audits are timed on it. Of others a step is timed on two slices of
 users, a small one and one of four times as many, with the whole catalogue. What grows with users is then told from what
 does not: `a + b x` where the time grows no faster than the slice, a power of x where it does (pairs of users). A
-recommender whose fit grows with the catalogue is timed on slices of items instead, with all users, and so are the
-audits of it. Within an audit the first pieces of a map are worked out, and the others take as long as those did and
-give the same answers: what follows a map is timed at its full size. Refits are reckoned from the fit.
+recommender whose fit grows with the catalogue is timed on slices of items instead, and so are the audits of it: their
+maps grow with people's ratings and with the items. Within an audit the first pieces of a map are worked out, and the
+others take as long as those did and give the same answers: what follows a map is timed at its full size. Refits are
+reckoned from the fit.
 """
 
 from __future__ import annotations
