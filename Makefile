@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test test-browser types-js lint contracts test-ray lenskit coverage properties hard reference release-check docs notebooks study-pages format bench clean
+.PHONY: demo test test-browser types-js lint contracts test-ray lenskit coverage properties hard kills reference release-check docs notebooks study-pages format bench clean
 
 demo: .venv/demo.stamp
 	$(BIN)/recaudit demo --out runs/demo
@@ -40,11 +40,19 @@ SEEDS ?= 1 2 3 4 5 6 7 8 9 10
 properties: .venv/test.stamp
 	for seed in $(SEEDS); do $(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile=fresh --hypothesis-seed=$$seed || exit 1; done
 
-# Hostile input, some minutes each: certificates against 80-bit arithmetic, fuzzed arguments and files, damaged run folders.
+# Hostile input, some minutes each: certificates against 80-bit arithmetic, fuzzed arguments and files, damaged run
+# folders, and run folders that somebody made to do harm (these take some 20 minutes of two cores).
 hard: .venv/test.stamp
 	$(BIN)/python scripts/hard_instances.py
 	$(BIN)/python scripts/fuzz.py
 	$(BIN)/python scripts/damage_runs.py
+	$(BIN)/python scripts/kill_runs.py
+	$(BIN)/python scripts/hostile_folders.py
+
+# Runs that are killed at random moments and resumed; 100 kills of the main process with each executor, and of a worker.
+KILLS ?= 100
+kills: .venv/test.stamp
+	$(BIN)/python scripts/kill_runs.py --kills $(KILLS)
 
 # The pages of docs/reference that follow from the classes: commands, configuration, metrics.
 reference: .venv/test.stamp
@@ -88,10 +96,11 @@ format: .venv/test.stamp
 	$(BIN)/ruff format .
 
 bench: .venv/bench.stamp
-	for script in models reachability agency agency_future folding folding_metric calibration bayes simulation neural compare gate_error estimates engines ray_load lists futures; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in models reachability agency agency_future folding folding_metric calibration bayes simulation neural compare error_rates estimates engines ray_load lists futures; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
+# What can be installed or built again. Runs may have taken hours: remove them yourself by `rm -r runs`.
 clean:
-	rm -rf .venv .venv-lenskit runs site
+	rm -rf .venv .venv-lenskit site
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv

@@ -67,7 +67,7 @@ def main(folder: Path) -> None:
         runs.append(ra.runs.execute(config, folder / name))
     start = time.perf_counter()
     before, after = runs
-    found = ra.compare(before, after, samples=SAMPLES)
+    found = ra.compare(before, after)
     ours = time.perf_counter() - start
     start = time.perf_counter()
     questions, largest = by_hand(before, after, found.frame)

@@ -88,7 +88,7 @@ def main(wanted: float) -> None:
     def run(engine: Engine, users: int, times: int = 1) -> tuple[float, float]:
         def work() -> None:
             for rng in range(times):
-                _ = ra.reachability(model, users=users, samples=20, refits=0, engine=engine, rng=rng).frame
+                _ = ra.reachability(model, users=users, refits=0, engine=engine, rng=rng).frame
 
         spent = cpu_seconds()
         return seconds(work), cpu_seconds() - spent

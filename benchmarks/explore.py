@@ -82,7 +82,7 @@ def made_up(folder: Path) -> Path:
     kinds = ["|".join(genres.names[genre] for genre in genres.weights[[item]].indices) for item in range(data.n_items)]
     pl.DataFrame({"item": data.item_ids, "genre": kinds}).write_parquet(folder / "items.parquet")
     files = 'file = "ratings.parquet"\nitems = "items.parquet"\ncategories = {genre = "genre"}\n'
-    text = f'[data]\n{files}[[model]]\nkind = "als"\n[audits.accuracy]\nsamples = 20\n'
+    text = f'[data]\n{files}[[model]]\nkind = "als"\n[audits.accuracy]\n'
     return ra.runs.execute(ra.runs.parse(text, source="run.toml", folder=folder), folder / "made up").path
 
 

@@ -49,11 +49,9 @@ factors = 2
 kind = "top-pop"
 [audits.accuracy]
 k = 5
-samples = 5
 by = []
 [audits.exposure]
 k = 5
-samples = 5
 by = []
 """
 SIMULATION = """
@@ -78,7 +76,6 @@ kind = "random"
 every = 2
 [audits.exposure]
 k = 3
-samples = 5
 """
 OK, BAD_INPUT, DAMAGED = 0, 2, 4
 COPY = "copy"

@@ -186,7 +186,7 @@ def _calls(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
     few = {"users": ids, "actions": NextK(2), "targets": data.item_ids[:3].to_list()}
     tiny = ra.simulate.Topics(users=10, items=12, users_per_step=3)
     loop = {"environment": tiny, "recommender": ra.models.TopPop(), "ratings": 20, "steps": 2}
-    quick = {"samples": 5}
+    quick: dict[str, object] = {}
     runs = _runs(stage)
     return {
         "users_at": (data.users_at, {"ids": ids}),
@@ -269,7 +269,8 @@ def _calls(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
         ),
         "reachability": (
             ra.reachability,
-            {"model": als, "policy": ra.policies.Softmax(), "candidates": "unseen", "baseline": "scores", "slate": 1,
+            {"model": als, "policy": ra.policies.Softmax(beta=1.0), "candidates": "unseen", "baseline": "scores",
+             "slate": 1,
              "tolerance": 1e-3, "solver": "exact", "best_actions": False, "threshold": 0.1, "rng": 0, "device": "cpu",
              "data": None, "budget": 5, **few},
         ),
@@ -332,7 +333,7 @@ def _runs(stage: Stage) -> list[Path]:
         table = {
             "data": {"file": "runs.csv", "user": "user", "item": "item", "rating": "rating", "time": "time"},
             "model": [{"kind": "top-pop", "by": by, "label": "A"}],
-            "audits": {"accuracy": {"samples": 5}, "exposure": {"samples": 5}},
+            "audits": {"accuracy": {}, "exposure": {}},
         }
         config = configuration.parse(_toml(table), source="runs.toml", folder=stage.folder)
         found.append(ra.runs.execute(config, stage.folder / by).path)

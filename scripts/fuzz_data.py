@@ -173,12 +173,12 @@ def frames(draw: random.Random, stage: Stage) -> Case | None:
 def _fitted(frame: object, **options: Any) -> object:
     data = ra.Interactions.from_frame(frame, **options)
     data.fingerprint, data.frame(), repr(data)
-    return ra.exposure(ra.models.TopPop().fit(data), k=2, samples=2)
+    return ra.exposure(ra.models.TopPop().fit(data), k=2)
 
 
 def _grouped(log: ra.Interactions, frame: object) -> object:
     data = log.with_users(frame, attributes=["age"], unknown="ignore")
-    return ra.exposure(ra.models.TopPop().fit(data), k=2, samples=2)
+    return ra.exposure(ra.models.TopPop().fit(data), k=2)
 
 
 def files(draw: random.Random, stage: Stage) -> Case:

@@ -32,7 +32,7 @@ from recaudit.registry import (
     SIMULATED_MODELS,
     SPLITS,
 )
-from recaudit.runs.configuration import COMPARED, Configuration
+from recaudit.runs.configuration import Configuration
 from recaudit.runs.simulation import SimulationConfiguration
 from recaudit.simulate.offline.cross_validation import OptunaSearch
 from recaudit.simulate.worlds.environment import Environment
@@ -149,12 +149,6 @@ class Reference:
         yield from self._kinds(MODELS)
         yield "## Audits\n\n`[audits.NAME]`, one table for each that is asked. Every one of them has\n"
         yield self._table(settings_of(Audit))
-        compared = default_words(Setting("policy", AnyListPolicy, COMPARED, ""))
-        yield (
-            "Where a file has several models, a `policy` that is not named and would be a softmax is "
-            f"{compared} in its place: each model's beta is then the one that spreads its recommendations over as many "
-            "items, so that models whose scores lie on other scales are compared fairly.\n"
-        )
         yield from self._kinds(AUDITS, base=Audit)
         yield '## Policies\n\nHow scores become a recommendation: `policy = {kind = "softmax", beta = 2.0}`.\n'
         yield from self._kinds(POLICIES)

@@ -42,12 +42,10 @@ kind = "als"
 factors = 4
 iterations = 2
 [audits.accuracy]
-samples = 20
 [audits.reachability]
 users = 5
 targets = 5
 refits = 0
-samples = 20
 """
 """An audit that takes seconds."""
 _VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
@@ -67,10 +65,16 @@ class NotFitError(Exception):
 
 
 def version_faults(root: Path, tag: str | None = None) -> list[str]:
-    """Where the version is not the same: the package, the citation, the changelog, the tag."""
+    """List where the version is not the same: the package, the citation, the changelog, the tag.
+
+    Work after a release is listed under `[Unreleased]` in the changelog. A release, which has a tag, has no such list.
+    """
     [version] = _VERSION.findall((root / "src/recaudit/version.py").read_text(encoding="utf-8"))
     cited = dict(_CITED.findall((root / "CITATION.cff").read_text(encoding="utf-8")))
-    name, day = next(iter(_RELEASE.findall((root / "CHANGELOG.md").read_text(encoding="utf-8"))), ("none", ""))
+    releases = _RELEASE.findall((root / "CHANGELOG.md").read_text(encoding="utf-8"))
+    if tag is None:
+        releases = [(name, day) for name, day in releases if name != "Unreleased"]
+    name, day = next(iter(releases), ("none", ""))
     faults = [
         f"{place} has version {found}, and version.py has {version}"
         for place, found in (("CITATION.cff", cited.get("version")), ("CHANGELOG.md", name), ("the tag", tag))

@@ -15,6 +15,7 @@ SOURCE = Path(recaudit.__file__).parent
 ORDER = [
     "version",
     "errors",
+    "terminal",
     "registry",
     "machine",
     "arrays",
@@ -22,6 +23,7 @@ ORDER = [
     "specification",
     "atomic",
     "lock",
+    "parent_watch",
     "folders",
     "seeding",
     "status",
@@ -268,7 +270,7 @@ def test_the_core_works_without_any_extra() -> None:
         "data = ra.data.synthetic.demo_world(users=30, items=40).data\n"
         "train, test = ra.splits.leave_last(data)\n"
         "model = ra.models.TopPop().fit(train)\n"
-        "print(ra.accuracy(model, test, samples=5).summary())\n"
+        "print(ra.accuracy(model, test).summary())\n"
     )
     assert "nDCG@10" in run(code)
 

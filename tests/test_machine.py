@@ -7,6 +7,8 @@ import os
 import platform
 import re
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +117,17 @@ class TestMemory:
         people = simulate.Topics(users=20, items=30, topics=3, users_per_step=5)
         with pytest.raises(MachineError, match="A trial of 20 users, 30 items and 50 ratings needs"):
             simulate.run(people, ra.models.Random(), ratings=50, steps=1)
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="the limit counts private memory on Linux alone")
+@pytest.mark.parametrize("limit", ["RLIMIT_AS", "RLIMIT_DATA"])
+def test_the_limits_of_a_process_count(limit: str) -> None:
+    code = (
+        "import resource; from recaudit.machine import available_memory\n"
+        f"resource.setrlimit(resource.{limit}, (2**30, 2**30)); before = available_memory()\n"
+        "held = bytearray(2**28); print(before, available_memory())"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, after = map(int, found.stdout.split())
+    assert 2**28 < before < 2**30
+    assert 0.9 * 2**28 < before - after < 1.1 * 2**28

@@ -33,7 +33,7 @@ for name, recommender in models.items():
     model = recommender.fit(data)
     ra.recommend(model, n=20).write_parquet(out / f"{name}-lists.parquet")
     ra.recommend(model, n=20, policy=calibrated).write_parquet(out / f"{name}-calibrated.parquet")
-    ra.exposure(model, k=10, samples=20).frame.write_parquet(out / f"{name}-exposure.parquet")
+    ra.exposure(model, k=10).frame.write_parquet(out / f"{name}-exposure.parquet")
     if name != "knn":
         for policy in (ra.policies.Softmax(beta=2), ra.policies.Top1()):
             found = ra.reachability(model, policy=policy, users=some).pairs

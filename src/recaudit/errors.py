@@ -8,7 +8,7 @@ RecauditError
 ├── NotSupportedError the model cannot answer this question; says which ones can
 ├── SystemFailedError a system that is asked did not answer; says how often it was tried, and why it failed
 ├── BudgetSpentError  the next question to a system would be one too many
-├── MachineError      the machine lacks what the work needs: memory, room on the disk, permission
+├── MachineError      the machine lacks what the work needs: memory, room on the disk, permission; a killed worker
 └── DownloadError     a data set could not be fetched; says where to put it by hand
 
 Every message names the argument, what was received, what was expected, and what to do next.
@@ -108,6 +108,10 @@ class MachineError(RecauditError):
 class DownloadError(RecauditError):
     """A data set could not be fetched; the message says where to put which files by hand."""
 
+
+UNMEASURED = (NotSupportedError, SystemFailedError, BudgetSpentError, InputError)
+"""Errors that may mean that something optional cannot be measured, such as a refit; `machine.reason_not_measured` has
+the reason. All others are about the machine, the installation or the network."""
 
 _LENGTHS = {"k", "n"}
 """How long a list is: `k` in audits, whose metrics are called so, and `n` where lists are made."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from recaudit.errors import MachineError
+from recaudit.errors import DamagedError, MachineError
 
 _AGAIN = "Then run the same command again: a run goes on where it stopped."
 
@@ -45,6 +45,16 @@ def machine_error(error: BaseException) -> MachineError | None:
             place = getattr(cause, "filename", None)
             return MachineError(f"{what}{f' ({place})' if place else ''}: {_first_line(cause)}. {remedy}")
     return None
+
+
+def reason_not_measured(error: Exception) -> str:
+    """The reason why something optional cannot be measured.
+
+    Raises the error itself if it says nothing about the measurement: a fault of the machine, or a damaged file.
+    """
+    if isinstance(error, MachineError | DamagedError) or machine_error(error) is not None:
+        raise error
+    return str(error)
 
 
 def check_memory(needed: int, what: str, remedy: str) -> None:
@@ -106,16 +116,19 @@ def _of_containers(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/pr
 
 
 def _of_process() -> int | None:
-    """What `ulimit -v` leaves."""
+    """What `ulimit -v` and `ulimit -d` leave: of the address space, and of private memory that can be written."""
     try:
         import resource  # noqa: PLC0415  not on every system
 
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit == resource.RLIM_INFINITY:
-            return None
-        pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
-        return limit - pages * resource.getpagesize()
-    except (ImportError, OSError, ValueError):
+        pages = Path("/proc/self/statm").read_text(encoding="utf-8").split()
+        limits = ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5]))
+        left = [
+            limit - int(used) * resource.getpagesize()
+            for kind, used in limits
+            if (limit := resource.getrlimit(kind)[0]) != resource.RLIM_INFINITY
+        ]
+        return min(left, default=None)
+    except (ImportError, OSError, ValueError, IndexError):
         return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recaudit.arithmetic import copy_into
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.ties import TIE
+from recaudit.ties import TIE, Keys, TieKeys, sort_tied, tie_key
 
 _FEW = 64
 """Up to so many places are filled in one pass over the scores; for more, the last of them is found first."""
@@ -25,57 +25,95 @@ _SINGLE = 2.0**-22
 SingleArray = NDArray[np.float32]
 
 
-def top_items(scores: torch.Tensor, allowed: torch.Tensor, n: int) -> IntArray:
+class TopItems(NamedTuple):
+    """The items with the highest scores of each row."""
+
+    items: IntArray
+    """Columns, best first, -1 where fewer are allowed, shape (rows, n)."""
+    untied: IntArray
+    """Number of the first items whose position does not depend on a tie, shape (rows,); n if none does."""
+
+
+def top_items(scores: torch.Tensor, allowed: torch.Tensor, n: int, ties: TieKeys) -> IntArray:
     """(rows, n): positions of the n highest allowed scores, best first; -1 where fewer are allowed.
 
-    Of tied scores the first position goes first, so that a list depends neither on the sorting routine nor on rounding.
+    Of tied scores the one with the lowest tie key goes first, so that a list depends neither on the sorting routine,
+    nor on rounding, nor on the order of the columns.
     """
-    return _top(scores.detach().double().contiguous().numpy(), allowed.contiguous().numpy(), n)
+    return top_items_and_ties(scores, allowed, n, ties).items
 
 
-def ranks(scores: torch.Tensor, allowed: torch.Tensor, *, shared: bool = False) -> IntArray:
-    """(rows, items): where each item stands in the list of all allowed ones, from 1; after all of them if it is not.
+def top_items_and_ties(scores: torch.Tensor, allowed: torch.Tensor, n: int, ties: TieKeys) -> TopItems:
+    """Find the items with the highest scores, and say how many of them do not depend on a tie."""
+    values, mask = scores.detach().double().contiguous().numpy(), allowed.contiguous().numpy()
+    _check_shape(ties, values.shape)
+    return TopItems(*_top(values, mask, n, *ties))
 
-    With `shared`, tied items all have the place of the first of them.
-    """
-    if scores.device.type != "cpu" and not shared:
-        return ranks_by_sorting(scores, allowed)
-    order = top_items(scores, allowed, scores.shape[1])
-    row, index = np.nonzero(order >= 0)
-    place = index
-    if shared:
-        values = scores.masked_fill(~allowed, -torch.inf).sort(dim=1, descending=True).values.numpy()
-        gap = TIE * np.where(allowed.numpy(), np.abs(scores.numpy()), 0.0).max(axis=1, initial=0.0)
-        with np.errstate(invalid="ignore"):  # what is not allowed comes last, at minus infinity
-            apart = np.diff(values, axis=1, prepend=np.inf) < -gap[:, None]
-        place = np.maximum.accumulate(np.where(apart, np.arange(values.shape[1]), 0), axis=1)[row, index]
-    out = np.repeat(allowed.sum(dim=1, keepdim=True).numpy() + 1, scores.shape[1], axis=1)
-    out[row, order[row, index]] = place + 1
+
+def ranks(scores: torch.Tensor, allowed: torch.Tensor, ties: TieKeys) -> IntArray:
+    """(rows, items): where each item stands in the list of all allowed ones, from 1; after all of them if it is not."""
+    if scores.device.type != "cpu":
+        return ranks_by_sorting(scores, allowed, ties)
+    order = top_items(scores, allowed, scores.shape[1], ties)
+    row, place = np.nonzero(order >= 0)
+    return _placed(allowed, row, order[row, place], place)
+
+
+def shared_ranks(scores: torch.Tensor, allowed: torch.Tensor) -> IntArray:
+    """(rows, items): as `ranks`, but tied items all have the rank of the first of them."""
+    hidden = scores.masked_fill(~allowed, -torch.inf)
+    values, order = (part.numpy() for part in hidden.sort(dim=1, descending=True, stable=True))
+    gap = TIE * np.where(allowed.numpy(), np.abs(scores.numpy()), 0.0).max(axis=1, initial=0.0)
+    with np.errstate(invalid="ignore"):  # what is not allowed comes last, at minus infinity
+        apart = np.diff(values, axis=1, prepend=np.inf) < -gap[:, None]
+    first = np.maximum.accumulate(np.where(apart, np.arange(values.shape[1]), 0), axis=1)
+    row, place = np.nonzero(np.take_along_axis(allowed.numpy(), order, axis=1))
+    return _placed(allowed, row, order[row, place], first[row, place])
+
+
+def _placed(allowed: torch.Tensor, row: IntArray, item: IntArray, place: IntArray) -> IntArray:
+    """(rows, items): ranks of items that stand in these places, from 0; after all allowed ones for the others."""
+    out = np.repeat(allowed.sum(dim=1, keepdim=True).numpy() + 1, allowed.shape[1], axis=1)
+    out[row, item] = place + 1
     return out
 
 
-def ranks_by_sorting(scores: torch.Tensor, allowed: torch.Tensor) -> IntArray:
-    """`ranks` where the scores are: all rows are sorted at once, by score and then, within a tie, by position."""
+def _check_shape(ties: TieKeys, shape: tuple[int, ...]) -> None:
+    """Compiled code does not look whether a position is there."""
+    if len(ties.items) != shape[1] or len(ties.users) not in (0, shape[0]):
+        raise ValueError(f"tie keys of shape {len(ties.users), len(ties.items)} for scores of shape {shape}")
+
+
+def ranks_by_sorting(scores: torch.Tensor, allowed: torch.Tensor, ties: TieKeys) -> IntArray:
+    """`ranks` where the scores are: all rows are sorted at once; rows with ties, which are rare, by `ranks`."""
     gap = TIE * scores.abs().masked_fill(~(allowed & scores.isfinite()), 0.0).amax(dim=1, keepdim=True)
     values, order = scores.masked_fill(~allowed, -torch.inf).sort(dim=1, descending=True)
     higher, lower = values[:, :-1], values[:, 1:]
-    apart = (higher != lower) & (higher - lower > gap)
-    group = torch.zeros_like(order).scatter(1, order[:, 1:], apart.cumsum(dim=1)).masked_fill(~allowed, len(order.T))
     place = torch.arange(1, len(order.T) + 1, device=scores.device).expand_as(order)
-    out = torch.empty_like(order).scatter(1, group.argsort(dim=1, stable=True), place)
-    return torch.where(allowed, out, allowed.sum(dim=1, keepdim=True) + 1).cpu().numpy()
+    out = torch.empty_like(order).scatter(1, order, place)
+    found: IntArray = torch.where(allowed, out, allowed.sum(dim=1, keepdim=True) + 1).cpu().numpy()
+    # What is not allowed stands at the end, at minus infinity, and so may what is allowed.
+    tied = ((higher == lower) | (higher - lower <= gap)) & (place[:, 1:] <= allowed.sum(dim=1, keepdim=True))
+    unclear = tied.any(dim=1) | (scores.isneginf() & allowed).any(dim=1)
+    rows = unclear.nonzero()[:, 0]
+    if len(rows):
+        some = rows.cpu()
+        found[some.numpy()] = ranks(scores[rows].cpu(), allowed[rows].cpu(), ties.rows(some.numpy()))
+    return found
 
 
-def rank_of(scores: torch.Tensor, items: torch.Tensor) -> IntArray:
+def rank_of(scores: torch.Tensor, items: torch.Tensor, ties: TieKeys) -> IntArray:
     """(rows,): where each row's own item (rows,) stands in the list of all columns of `scores` (rows, columns)."""
     out = np.empty(len(scores), dtype=np.int64)
     gaps = np.empty(len(scores))
+    _check_shape(ties, scores.shape)
     _ranks_apart(scores.contiguous().numpy(), items.numpy(), out, gaps)
-    for row in np.flatnonzero(out == 0):
-        place = _rank_of_tied(scores[row].numpy(), int(items[row]), gaps[row])
-        out[row] = (
-            place or ranks(scores[None, row], torch.ones_like(scores[None, row], dtype=torch.bool))[0, items[row]]
-        )
+    for row in np.flatnonzero(out == 0).tolist():
+        place = _rank_of_tied(scores[row].numpy(), int(items[row]), gaps[row], *ties, row)
+        if place == 0:
+            own, every = scores[None, row], torch.ones_like(scores[None, row], dtype=torch.bool)
+            place = int(ranks(own, every, ties.repeated(1, row))[0, items[row]])
+        out[row] = place
     return out
 
 
@@ -95,11 +133,14 @@ def _ranks_apart(scores: FloatArray, items: IntArray, out: IntArray, gaps: Float
         out[row] = above + 1 if within <= above + 1 else 0
 
 
-def affine_rank_of(slope: torch.Tensor, intercept: torch.Tensor, points: torch.Tensor, items: torch.Tensor) -> IntArray:
+def affine_rank_of(
+    slope: torch.Tensor, intercept: torch.Tensor, points: torch.Tensor, items: torch.Tensor, ties: TieKeys
+) -> IntArray:
     """(rows,): `rank_of` for the scores `slope @ point + intercept` at each row's own point (rows, actions).
 
-    `slope` is (columns, actions). In single precision, which takes a third of the time; scores that are as near to a
-    row's own as single precision can tell are computed again, and a row that may have a tie is looked at anew.
+    `slope` is (columns, actions); `ties` has one row, that of the user. In single precision, which takes a third of
+    the time; scores that are as near to a row's own as single precision can tell are computed again, and a row that may
+    have a tie is looked at anew.
     """
     low, high = points.amin(dim=0), points.amax(dim=0)
     middle, half = (low + high) / 2, (high - low) / 2
@@ -117,10 +158,12 @@ def affine_rank_of(slope: torch.Tensor, intercept: torch.Tensor, points: torch.T
         rows = slice(start, start + height)
         scores = torch.addmm(single[0], single[1][rows], single[2])
         _ranks_near(scores.numpy(), near, gap, *whole[:2], whole[2][rows], whole[3][rows], out[rows])
-    again = np.flatnonzero(out == 0)
-    if len(again):
-        some = torch.from_numpy(again)
-        out[again] = rank_of(torch.addmm(intercept, points[some], slope.T), items[some])
+    tied = np.flatnonzero(out == 0)
+    for start in range(0, len(tied), height):  # all rows may be tied: their scores together do not fit into memory
+        rows_again = tied[start : start + height]
+        some = torch.from_numpy(rows_again)
+        scores = torch.addmm(intercept, points[some], slope.T)
+        out[rows_again] = rank_of(scores, items[some], ties.repeated(len(rows_again)))
     return out
 
 
@@ -158,34 +201,39 @@ def _ranks_near(
 
 
 @njit(nogil=True, cache=True)
-def _rank_of_tied(values: FloatArray, item: int, gap: float) -> int:
+def _rank_of_tied(values: FloatArray, item: int, gap: float, users: Keys, items: Keys, row: int) -> int:
     """The rank of an item that others are tied with: those above its chain of ties, and those of it that come first.
 
     0 for a chain of more than `_LINKS` links.
     """
     low = high = values[item]
+    own = tie_key(users, items, row, item)
     for _ in range(_LINKS):
-        above, before, lower, higher = 0, 0, low, high
+        above, lower, higher = 0, low, high
         for column in range(len(values)):
             value = values[column]
             if value > high:
                 above += 1
                 if _tied(value, high, gap):
                     higher = max(higher, value)
-            elif value >= low:
-                before += column < item
-            elif _tied(low, value, gap):
+            elif value < low and _tied(low, value, gap):
                 lower = min(lower, value)
         if lower == low and higher == high:
-            return above + before + 1
+            before = 0
+            for column in range(len(values)):
+                if low <= values[column] <= high:
+                    key = tie_key(users, items, row, column)
+                    before += int(key < own or (key == own and column < item))
+            return int(above + before + 1)
         low, high = lower, higher
     return 0
 
 
 @njit(nogil=True, cache=True)
-def _top(scores: FloatArray, allowed: BoolArray, n: int) -> IntArray:
+def _top(scores: FloatArray, allowed: BoolArray, n: int, users: Keys, items: Keys) -> tuple[IntArray, IntArray]:
     rows = len(scores)
     best = np.full((rows, n), -1, dtype=np.int64)
+    untied = np.full(rows, n, dtype=np.int64)
     for row in range(rows):
         values, gap = scores[row], _gap(scores[row], allowed[row])
         # One more than asked for tells whether the last place is tied with what comes after it.
@@ -201,12 +249,13 @@ def _top(scores: FloatArray, allowed: BoolArray, n: int) -> IntArray:
             if end < len(chosen) and _tied(values[chosen[end - 1]], values[chosen[end]], gap):
                 continue
             if end - start > 1:
-                chosen[start:end].sort()
+                sort_tied(chosen[start:end], min(end, n) - start, users, items, row)
+                untied[row] = min(untied[row], start)
             start = end
             if start >= n:
                 break
         copy_into(best[row, : min(n, len(chosen))], chosen)
-    return best
+    return best, untied
 
 
 @njit(nogil=True, cache=True)

@@ -8,12 +8,61 @@ A part is registered by one line in its package's metadata, for recaudit's own i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cached_property, wraps
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, final
 
 from recaudit.errors import InputError, did_you_mean
+from recaudit.terminal import visible
+
+_OWN = "recaudit"
+"""The name of the package whose code always may be used."""
+
+_allowed: ContextVar[tuple[str, ...] | None] = ContextVar("recaudit_allowed_modules", default=None)
+"""The modules of other packages that may be used; None where all may be."""
+
+
+@contextmanager
+def own_code_only(allowed: Iterable[str] = ()) -> Iterator[None]:
+    """Use no code of another package inside the block: for a configuration that came with a run folder.
+
+    Args:
+        allowed: Modules of other packages that may be used nevertheless, each with the modules below it.
+    """
+    token = _allowed.set(tuple(allowed))
+    try:
+        yield
+    finally:
+        _allowed.reset(token)
+
+
+def is_allowed(module: str) -> bool:
+    """Return whether code that a configuration names may be used: inside `own_code_only`, only that of its modules."""
+    allowed = _allowed.get()
+    return allowed is None or any(module == name or module.startswith(f"{name}.") for name in allowed)
+
+
+def check_allowed(argument: str, received: str, module: str) -> None:
+    """Check that code of this module may be used here.
+
+    Args:
+        argument: What names the code, for the error message.
+        received: The name itself.
+        module: The module that would be imported, or whose code would be called.
+
+    Raises:
+        InputError: The module was not allowed.
+    """
+    if not is_allowed(module):
+        raise InputError(
+            argument,
+            received=f"{received}, which is code of the module {module}",
+            expected="a part of recaudit itself, or code of a module that you allow",
+            remedy=f"If you trust the module, allow it: --allow-code {module}, or in Python allow_code=({module!r},).",
+        )
 
 
 @final
@@ -37,8 +86,23 @@ class Registry(Mapping[str, type[Any]]):
     def __getitem__(self, name: str) -> type[Any]:
         if name not in self._points:
             raise InputError("kind", received=name, expected=self.what, remedy=did_you_mean(name, self._points))
+        if not self.is_own(name):
+            check_allowed("kind", repr(name), self.module_of(name))
         found: type[Any] = self._points[name].load()
         return found
+
+    def is_own(self, name: str) -> bool:
+        """Return whether the part of this name comes with recaudit, rather than with another package."""
+        package = self._points[name].dist
+        return package is not None and package.name.lower() == _OWN
+
+    def module_of(self, name: str) -> str:
+        """Return the module that holds the part of this name; nothing is imported."""
+        return self._points[name].module
+
+    def is_usable(self, name: str) -> bool:
+        """Return whether there is a part of this name, and its code may be used: see `own_code_only`."""
+        return name in self._points and (self.is_own(name) or is_allowed(self.module_of(name)))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._points)
@@ -55,7 +119,8 @@ class Registry(Mapping[str, type[Any]]):
         where = f"{cls.__module__}:{cls.__qualname__}"
         for name, point in self._points.items():
             # An entry point may name the class by where it is exported, rather than by where it is defined.
-            if point.value == where or (point.attr == cls.__qualname__ and point.load() is cls):
+            named = point.attr == cls.__qualname__ and self.is_usable(name)
+            if point.value == where or (named and point.load() is cls):
                 return name
         return where
 
@@ -86,6 +151,23 @@ class Displayed:
     display: ClassVar[str]
     """Its name among DISPLAYS."""
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Have the texts of every such class show control characters: labels in them may come from a stranger."""
+        super().__init_subclass__(**settings)
+        for name in ("summary", "__repr__"):
+            if name in vars(cls):
+                setattr(cls, name, _visible_result(vars(cls)[name]))
+
     def _repr_html_(self) -> str:
         html: str = DISPLAYS[self.display](self)
         return html
+
+
+def _visible_result(describe: Callable[..., str]) -> Callable[..., str]:
+    """The method that makes a text, with control characters in it replaced."""
+
+    @wraps(describe)
+    def described(*given: Any, **named: Any) -> str:
+        return visible(describe(*given, **named))
+
+    return described

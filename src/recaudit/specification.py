@@ -59,6 +59,24 @@ class Specification(BaseModel):
     def __str__(self) -> str:
         return repr(self)
 
+    def with_settings(self, **changes: Any) -> Self:
+        """Copy the configuration with other settings, all of them validated.
+
+        For values that come from a caller, a command or a file. `model_copy(update=...)` validates nothing, and is for
+        values that the code has made itself.
+
+        Args:
+            changes: The settings that change, by name.
+
+        Raises:
+            InputError: If a setting is unknown or wrong, or does not go together with the others.
+        """
+        fields = type(self).model_fields
+        settings = {(field.alias or name): getattr(self, name) for name, field in fields.items()}
+        given = {(fields[name].alias or name) if name in fields else name: value for name, value in changes.items()}
+        validated = type(self)(**{**settings, **given})
+        return self.model_copy(update={name: getattr(validated, name) for name in changes})
+
     @model_validator(mode="wrap")
     @classmethod
     def _as_given(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
@@ -367,19 +385,31 @@ Some = Annotated[int | str | tuple[int | str, ...], PlainValidator(_some), Plain
 
 
 def _resolved(path: Path, info: ValidationInfo) -> Path:
-    return Path((info.context or {}).get("folder", Path())) / path.expanduser()
+    try:
+        return Path((info.context or {}).get("folder", Path())) / path.expanduser()
+    except RuntimeError:  # ~ of a user that there is not
+        raise mistake((), str(path), "a path below a folder that exists") from None
 
 
 def _existing(kind: str) -> AfterValidator:
-    def check(path: Path) -> Path:
-        if not (path.is_file() if kind == "file" else path.is_dir()):
+    def check(path: Path, info: ValidationInfo) -> Path:
+        try:
+            exists = path.is_file() if kind == "file" else path.is_dir()
+        except OSError:  # a name that is too long
+            exists = False
+        if not exists:
             remedy = "A relative path starts at the configuration file."
             raise mistake((), str(path), f"a {kind} that exists", remedy)
+        check_input = (info.context or {}).get("check_input")
+        if check_input is not None:
+            check_input(path)
         return path
 
     return AfterValidator(check)
 
 
+CheckInput = Callable[[Path], None]
+"""Under "check_input" in the context of a validation: raises a mistake for a file or a folder that must not be read."""
 InputFile = Annotated[Path, AfterValidator(_resolved), _existing("file")]
 """A file that exists; a relative path starts at the folder of the configuration file."""
 InputFolder = Annotated[Path, AfterValidator(_resolved), _existing("folder")]

@@ -92,9 +92,10 @@ class TestReachability:
     def test_the_future(self, data: Interactions) -> None:
         model = ALS(factors=4, iterations=5).fit(data)
         asked: dict[str, Any] = {"users": data.user_ids[:3], "targets": data.item_ids[5:15], "actions": Future(2)}
+        asked["policy"] = Softmax(beta=1.0)
         result = compare_access(model, data, budget=60, **asked)
         known = result.frame.drop_nulls("exact")
-        by_gradient = ra.reachability(model, data, solver="gradient", policy=Softmax(), **asked).pairs
+        by_gradient = ra.reachability(model, data, solver="gradient", **asked).pairs
         assert result.frame["gradient"].equals(by_gradient["value"], check_names=False)
         assert result.exceeding == 0
         assert 0.9 < result.shares()["black_box"] <= result.shares()["gradient"] + 0.1

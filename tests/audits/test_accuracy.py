@@ -25,7 +25,7 @@ def model(split: Split) -> Any:
 @pytest.mark.parametrize("relevant", [None, 4.0])
 @pytest.mark.parametrize("k", [1, 5, 20])
 def test_ranking_metrics_agree_with_trec_eval(model: Any, split: Split, k: int, relevant: float | None) -> None:
-    result = ra.accuracy(model, split.test, k=k, relevant=relevant, samples=2)
+    result = ra.accuracy(model, split.test, k=k, relevant=relevant)
     held = split.test.frame().filter(pl.col("rating") >= (relevant or 0))
     wanted = {user: dict.fromkeys(rows["item"], 1) for (user,), rows in held.group_by("user")}
     lists = ra.recommend(model, n=k)
@@ -45,7 +45,7 @@ def test_ranking_metrics_agree_with_trec_eval(model: Any, split: Split, k: int, 
 def test_rating_errors_are_pooled_over_ratings(model: Any, split: Split) -> None:
     test = split.test
     error = model.predict(test.users.astype(np.int64), test.items.astype(np.int64)) - test.ratings
-    result = ra.accuracy(model, test, samples=2)
+    result = ra.accuracy(model, test)
     assert result["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)))
     assert result["mae"] == pytest.approx(np.mean(np.abs(error)))
 
@@ -64,7 +64,7 @@ def by_hand() -> tuple[Any, Interactions]:
 
 def test_a_case_worked_by_hand() -> None:
     model, test = by_hand()
-    result = ra.accuracy(model, test, k=3, samples=2)
+    result = ra.accuracy(model, test, k=3)
     # u's list: b c d; held out c and e: hit at rank 2. v's list: a c d; held out c and d: hits at ranks 2 and 3.
     ideal = 1 + 1 / np.log2(3)
     ndcg_u, ndcg_v = (1 / np.log2(3)) / ideal, (1 / np.log2(3) + 1 / 2) / ideal
@@ -81,7 +81,7 @@ def test_a_case_worked_by_hand() -> None:
 
 def test_users_without_a_relevant_item_are_excluded_and_counted() -> None:
     model, test = by_hand()
-    result = ra.accuracy(model, test, k=3, relevant=5, samples=2)
+    result = ra.accuracy(model, test, k=3, relevant=5)
     row = result.frame.row(by_predicate=pl.col("metric") == "recall", named=True)
     assert (row["value"], row["users"], row["excluded"]) == (1.0, 1, 1)
     assert result.users.sort("user")["recall"].to_list() == [1.0, None]
@@ -89,13 +89,13 @@ def test_users_without_a_relevant_item_are_excluded_and_counted() -> None:
 
 def test_nobody_has_a_relevant_item() -> None:
     model, test = by_hand()
-    result = ra.accuracy(model, test, relevant=9, samples=2)
+    result = ra.accuracy(model, test, relevant=9)
     row = result.frame.row(by_predicate=pl.col("metric") == "ndcg", named=True)
     assert (row["value"], row["lower"], row["status"]) == (None, None, "not_applicable")
 
 
 def test_a_model_that_only_ranks_has_no_rmse(split: Split) -> None:
-    result = ra.accuracy(TopPop(by="count").fit(split.train), split.test, samples=5)
+    result = ra.accuracy(TopPop(by="count").fit(split.train), split.test)
     row = result.frame.row(by_predicate=pl.col("metric") == "rmse", named=True)
     assert (row["value"], row["status"]) == (None, "not_applicable")
     assert result["ndcg"] > 0
@@ -104,7 +104,7 @@ def test_a_model_that_only_ranks_has_no_rmse(split: Split) -> None:
 
 def test_scores_that_are_no_ratings_have_no_rmse(split: Split) -> None:
     likes = np.full((split.train.n_users, 1), 30.0), np.ones((split.train.n_items, 1))
-    result = ra.accuracy(from_factors(*likes, split.train, predicts_ratings=False), split.test, samples=5)
+    result = ra.accuracy(from_factors(*likes, split.train, predicts_ratings=False), split.test)
     rows = result.frame.filter(pl.col("metric").is_in(["rmse", "mae"]))
     assert rows["status"].to_list() == ["not_applicable"] * 2
     with pytest.raises(InputError, match="rmse, which is not_applicable"):
@@ -115,7 +115,7 @@ def test_scores_that_are_no_ratings_have_no_rmse(split: Split) -> None:
 
 def test_a_log_of_one_rating_has_no_rmse(split: Split) -> None:
     train, test = (replace(log, ratings=np.ones(len(log)), scale=(1.0, 1.0)) for log in (split.train, split.test))
-    result = ra.accuracy(WALS(factors=2, center="none").fit(train), test, samples=5)
+    result = ra.accuracy(WALS(factors=2, center="none").fit(train), test)
     assert result.frame.filter(pl.col("metric") == "rmse")["status"].to_list() == ["not_applicable"]
     left_out: Any = result.settings["left_out"]
     assert list(left_out.values()) == [["rmse", "mae"]]
@@ -123,7 +123,7 @@ def test_a_log_of_one_rating_has_no_rmse(split: Split) -> None:
 
 
 def test_groups_of_users_average_to_the_whole(model: Any, split: Split) -> None:
-    result = ra.accuracy(model, split.test, samples=5)
+    result = ra.accuracy(model, split.test)
     for by in ("region", "age", "history"):
         rows = result.by(by).filter(pl.col("metric") == "ndcg")
         whole = result.frame.row(by_predicate=pl.col("metric") == "ndcg", named=True)
@@ -132,7 +132,7 @@ def test_groups_of_users_average_to_the_whole(model: Any, split: Split) -> None:
 
 
 def test_groups_of_items_pool_to_the_whole(model: Any, split: Split) -> None:
-    result = ra.accuracy(model, split.test, samples=5)
+    result = ra.accuracy(model, split.test)
     test, weights = split.test, model.data.categories["genre"].weights.toarray()
     rows = result.by("genre").filter(pl.col("metric") == "mae")
     share = weights[test.items].sum(0) / len(test)
@@ -141,17 +141,17 @@ def test_groups_of_items_pool_to_the_whole(model: Any, split: Split) -> None:
 
 
 def test_intervals_enclose_the_value_and_narrow_with_confidence(model: Any, split: Split) -> None:
-    wide = ra.accuracy(model, split.test, confidence=0.99, samples=300)
-    narrow = ra.accuracy(model, split.test, confidence=0.5, samples=300)
+    wide = ra.accuracy(model, split.test, confidence=0.99)
+    narrow = ra.accuracy(model, split.test, confidence=0.5)
     for metric in wide.frame["metric"]:
         outer, inner = (r.frame.row(by_predicate=pl.col("metric") == metric, named=True) for r in (wide, narrow))
         assert outer["lower"] < inner["lower"] <= inner["value"] <= inner["upper"] < outer["upper"]
 
 
 def test_numbers_do_not_depend_on_engine_or_run(model: Any, split: Split) -> None:
-    first = ra.accuracy(model, split.test, samples=20)
+    first = ra.accuracy(model, split.test)
     for engine in (ra.engines.Threads(2), ra.engines.Processes(1)):
-        again = ra.accuracy(model, split.test, samples=20, engine=engine)
+        again = ra.accuracy(model, split.test, engine=engine)
         assert again.frame.equals(first.frame)
         assert again.groups.equals(first.groups)
         assert again.users.equals(first.users)
@@ -177,7 +177,7 @@ def test_what_the_model_was_trained_on_is_not_held_out(split: Split, world: Worl
 
 
 def test_the_result_offers_frames_and_helps(model: Any, split: Split) -> None:
-    result = ra.accuracy(model, split.test, k=7, samples=5)
+    result = ra.accuracy(model, split.test, k=7)
     assert result.to_pandas()["metric"].tolist() == result.frame["metric"].to_list()
     assert "nDCG@7" in result.summary()
     with pytest.raises(InputError, match="Did you mean 'ndcg'"):
@@ -190,7 +190,7 @@ def test_lists_can_be_another_policys(split: Split) -> None:
     """Calibrated lists at weight 0 are the model's own; calibration alone finds other items again."""
     model = BiasedMF(factors=4, epochs=10).fit(split.train)
     own, same, other = (
-        ra.accuracy(model, split.test, policy=policy, samples=5)["ndcg"]
+        ra.accuracy(model, split.test, policy=policy)["ndcg"]
         for policy in (ra.policies.Top1(), Calibrated(weight=0.0, size=10), Calibrated(weight=1.0, size=10))
     )
     assert own == same

@@ -27,13 +27,13 @@ from recaudit.policies import Softmax, Top1
 RECOMMENDER = ALS(factors=4, iterations=2)
 ASKED: dict[str, Any] = {
     "k": 2,
+    "policy": Softmax(beta=2.0),
     "horizons": (1, 2),
     "betas": (1.0, 2.0),
     "users": 6,
     "followed": 3,
     "targets": 8,
     "editors": 5,
-    "samples": 20,
 }
 OWN = ("lift", "mean_lift", "doubled")
 OTHERS = ("instability", "unstable_share")
@@ -99,7 +99,6 @@ class TestNumbers:
             policy=Softmax(beta=2),
             viewers=result.users["user"],
             editors=editors,
-            samples=2,
         )
         assert result["past_instability"] == pytest.approx(past["instability"])
         assert result["past_unstable_share"] == past["unstable_share"]
@@ -196,7 +195,7 @@ class TestSeries:
             assert all(row["value"] == result[row["metric"]] for row in rows.iter_rows(named=True))
 
     def test_other_points_are_the_sweep(self, result: Result, log: Interactions) -> None:
-        audit = Reachability(actions=Past(2), users=6, targets=8, samples=20)
+        audit = Reachability(actions=Past(2), users=6, targets=8, policy=Softmax(beta=2.0))
         sweep = ra.sweep_horizon(RECOMMENDER, log, audit=audit, horizons=(1,))
         one = (pl.col("over") == "horizon") & (pl.col("at") == 1) & (pl.col("metric") == "past_lift")
         (value,) = result.series.filter(one)["value"]
@@ -293,7 +292,7 @@ class TestWithoutAnAnswer:
                 Agency(policy=policy)
 
     def test_what_was_only_searched_for_is_bounded_everywhere(self, log: Interactions) -> None:
-        asked: dict[str, Any] = {"users": 3, "followed": 1, "targets": 4, "editors": 3, "samples": 5}
+        asked: dict[str, Any] = {"users": 3, "followed": 1, "targets": 4, "editors": 3}
         found = agency(RecurrentRecommender(hidden=4, epochs=1), log, k=2, horizons=(), betas=(1.0,), **asked)
         for frame in (found.frame, found.groups, found.series):
             assert set(frame.drop_nulls("value")["status"]) == {"bounded"}

@@ -14,11 +14,13 @@ from scipy import stats
 
 import recaudit as ra
 from recaudit.audits.asking import expected_log
+from recaudit.audits.instability.result import InstabilityResult
 from recaudit.audits.instability.solvers import surely_moved
 from recaudit.data import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, NextK, Past, Stars
 from recaudit.models import BlackBox, History, from_system
+from recaudit.models.given.black_box import seeing_others
 from recaudit.policies import Softmax, Top1
 from recaudit.solvers.distance.distances import Distance, distance_between
 
@@ -60,7 +62,15 @@ def luck(draw: np.random.Generator) -> Callable[[History], Sequence[float]]:
 
 
 def reach(system: BlackBox, users: Sequence[str] = ("u",), **rest: Any) -> ra.ReachabilityResult:
-    return ra.reachability(system, users=users, **{"actions": Past(1), "budget": 40, "policy": Softmax(), **rest})
+    return ra.reachability(
+        system, users=users, **{"actions": Past(1), "budget": 40, "policy": Softmax(beta=1.0), **rest}
+    )
+
+
+def instability(system: BlackBox, **settings: Any) -> InstabilityResult:
+    """Instability of a system that is also queried about one user after another user's ratings changed."""
+    sees_others = system if system.system.sees_others else seeing_others(system)
+    return ra.instability(sees_others, **{"policy": Softmax(beta=2.0), **settings})
 
 
 class TestBudget:
@@ -114,17 +124,17 @@ class TestBudget:
         for edits in (Past(1), NextK(1)):
             system = Counter()
             box = from_system(log, scores=system)
-            found = ra.instability(box, edits=edits, viewers=["w"], editors=["u"], budget=20).pairs
+            found = instability(box, edits=edits, viewers=["w"], editors=["u"], budget=20).pairs
             assert found["queries"].to_list() == [len(system.asked)]
             assert len(system.asked) <= 20
         together = Counter()
-        found = ra.instability(from_system(log, scores=together), edits=NextK(1), budget=20).pairs
+        found = instability(from_system(log, scores=together), edits=NextK(1), budget=20).pairs
         assert len(together.asked) <= found["queries"].sum()
         assert (found["queries"] <= 20).all()
 
     def test_the_settings_say_the_budget(self, log: Interactions) -> None:
         assert reach(from_system(log, scores=likes)).settings["budget"] == 40
-        assert ra.instability(from_system(log, scores=likes), edits=Past(1), budget=9).settings["budget"] == 9
+        assert instability(from_system(log, scores=likes), edits=Past(1), budget=9).settings["budget"] == 9
 
 
 class TestRandomAnswers:
@@ -194,7 +204,7 @@ class TestRandomAnswers:
     def test_instability_is_what_edits_do_and_not_chance(self, log: Interactions, distance: Any) -> None:
         def run(system: Any, seed: int) -> pl.DataFrame:
             settings: dict[str, Any] = {"edits": Past(1), "viewers": ["w"], "editors": ["u"], "distance": distance}
-            return ra.instability(from_system(log, scores=system), **settings, budget=60, rng=seed).pairs
+            return instability(from_system(log, scores=system), **settings, budget=60, rng=seed).pairs
 
         truth = run(likes, 0)
         found = pl.concat([run(noisy(np.random.default_rng(n), 0.1), n) for n in range(12)])
@@ -226,7 +236,7 @@ class TestRandomAnswers:
     def test_lists_are_refused(self, log: Interactions, repeats: int | None) -> None:
         system = from_system(log, lists=lambda _: "b", repeats=repeats)
         with pytest.raises(NotSupportedError, match="a distance of probabilities"):
-            ra.instability(system, edits=Past(1), viewers=["w"], editors=["u"])
+            instability(system, edits=Past(1), viewers=["w"], editors=["u"])
 
     def test_limits_of_an_average(self) -> None:
         draws = np.log([0.2, 0.25, 0.3, 0.22])
@@ -390,7 +400,7 @@ class TestFailures:
                 raise ConnectionError("503")
             return likes(history)
 
-        found = ra.instability(from_system(log, scores=system), edits=NextK(1), budget=20)
+        found = instability(from_system(log, scores=system), edits=NextK(1), budget=20)
         lost = found.pairs.filter(pl.col("status") == "failed")
         assert found.counts()["failed"] == len(lost) > 0
         assert "u" in set(lost["editor"]) | set(lost["viewer"])
@@ -406,7 +416,7 @@ class TestFailures:
         with pytest.raises(KeyboardInterrupt):
             reach(from_system(log, scores=system))
         with pytest.raises(KeyboardInterrupt):
-            ra.instability(from_system(log, scores=system), edits=Past(1))
+            instability(from_system(log, scores=system), edits=Past(1))
 
 
 class TestTheFuture:
@@ -421,7 +431,7 @@ class TestTheFuture:
 
     def frame(self, log: Interactions, budget: int, policy: Any = None, **rest: Any) -> dict[object, dict[str, Any]]:
         system = from_system(log, scores=self.stepping)
-        found = reach(system, budget=budget, policy=policy or Softmax(), best_actions=True, **rest).pairs
+        found = reach(system, budget=budget, policy=policy or Softmax(beta=1.0), best_actions=True, **rest).pairs
         return {row["item"]: row for row in found.iter_rows(named=True)}
 
     def test_what_was_never_left_within_the_budget_is_bounded(self, log: Interactions) -> None:
@@ -469,4 +479,4 @@ class TestTheFuture:
 
     def test_future_instability_is_for_models_whose_editors_are_shown_the_same(self, log: Interactions) -> None:
         with pytest.raises(NotSupportedError, match="NextK"):
-            ra.instability(from_system(log, scores=likes), edits=Future(1))
+            instability(from_system(log, scores=likes), edits=Future(1))

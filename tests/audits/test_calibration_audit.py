@@ -52,7 +52,7 @@ def of_user(result: ra.Result, user: str) -> dict[str, Any]:
 
 class TestGivenLists:
     def test_the_numbers_of_a_case_worked_by_hand(self, films: Interactions) -> None:
-        result = calibration(lists_of(ann=ROMANCE, bob=SEVEN_THREE), films, samples=20)
+        result = calibration(lists_of(ann=ROMANCE, bob=SEVEN_THREE), films)
         ann, bob = of_user(result, "ann"), of_user(result, "bob")
         smoothed = 0.99 * 1 + 0.01 * 0.7, 0.01 * 0.3
         assert ann["calibration_kl"] == pytest.approx(0.7 * np.log(0.7 / smoothed[0]) + 0.3 * np.log(0.3 / smoothed[1]))
@@ -63,14 +63,14 @@ class TestGivenLists:
         assert (ann["history"], ann["list"], ann["status"]) == (10, 10, "solved")
 
     def test_a_list_in_proportion_is_perfect(self, films: Interactions) -> None:
-        result = calibration(lists_of(ann=SEVEN_THREE), films, samples=2)
+        result = calibration(lists_of(ann=SEVEN_THREE), films)
         for metric in ("calibration_kl", "calibration_hellinger", "calibration_tv"):
             assert result[metric] == pytest.approx(0, abs=1e-7)
         assert result["uncalibrated_share"] == 0
 
     def test_users_without_interests_are_excluded_with_a_status(self, films: Interactions) -> None:
         """Cy's history has no genre, eve is unknown to the log, bob's list has no genre."""
-        result = calibration(lists_of(ann=ROMANCE, cy=ROMANCE, eve=ROMANCE, bob=["none"]), films, samples=2)
+        result = calibration(lists_of(ann=ROMANCE, cy=ROMANCE, eve=ROMANCE, bob=["none"]), films)
         row = result.frame.row(by_predicate=pl.col("metric") == "calibration_kl", named=True)
         assert (row["users"], row["excluded"]) == (1, 3)
         statuses = dict(zip(result.users["user"], result.users["status"], strict=True))
@@ -79,23 +79,23 @@ class TestGivenLists:
         assert of_user(result, "eve")["history"] == 0
 
     def test_a_prior_gives_them_interests(self, films: Interactions) -> None:
-        half = calibration(lists_of(eve=["r10", "x10"]), films, prior_weight=0.5, prior="uniform", samples=2)
+        half = calibration(lists_of(eve=["r10", "x10"]), films, prior_weight=0.5, prior="uniform")
         assert half["calibration_tv"] == pytest.approx(0)
 
     def test_order_comes_from_ranks_or_else_from_scores(self, films: Interactions) -> None:
         lists = lists_of(ann=[*SEVEN_THREE, *ROMANCE[7:]])
         scored = lists.select("user", "item", score=-pl.col("rank").cast(pl.Float64)).sample(fraction=1, shuffle=True)
         for frame in (lists, lists.reverse(), scored):
-            assert calibration(frame, films, k=10, samples=2)["calibration_tv"] == pytest.approx(0, abs=1e-12)
+            assert calibration(frame, films, k=10)["calibration_tv"] == pytest.approx(0, abs=1e-12)
 
     def test_rank_weights_count_the_top_more(self, films: Interactions) -> None:
         lists = lists_of(bob=["r10", "x10"])
-        assert calibration(lists, films, samples=2)["calibration_tv"] == 0
-        weighted = calibration(lists, films, rank_weights="mrr", samples=2)
+        assert calibration(lists, films)["calibration_tv"] == 0
+        weighted = calibration(lists, films, rank_weights="mrr")
         assert weighted["calibration_tv"] == pytest.approx(2 / 3 - 1 / 2)
 
     def test_smoothing_is_stated_and_matters(self, films: Interactions) -> None:
-        results = [calibration(lists_of(ann=ROMANCE), films, smoothing=a, samples=2) for a in (0.01, 0.1)]
+        results = [calibration(lists_of(ann=ROMANCE), films, smoothing=a) for a in (0.01, 0.1)]
         assert results[0]["calibration_kl"] > results[1]["calibration_kl"]
         assert results[0].settings["smoothing"] == 0.01
 
@@ -103,21 +103,21 @@ class TestGivenLists:
         lists = lists_of(ann=ROMANCE, bob=SEVEN_THREE)
         lists.write_parquet(tmp_path / "lists.parquet")
         lists.write_csv(tmp_path / "lists.csv")
-        expected = calibration(lists, films, samples=20)
+        expected = calibration(lists, films)
         for name in ("lists.parquet", "lists.csv"):
-            found = calibration(tmp_path / name, films, samples=20)
+            found = calibration(tmp_path / name, films)
             assert all(found.tables[table].equals(frame) for table, frame in expected.tables.items())
 
     def test_columns_may_have_other_names(self, films: Interactions) -> None:
         lists = lists_of(ann=ROMANCE).rename({"user": "who", "item": "what", "rank": "place"})
         columns = ListColumns(user="who", item="what", rank="place")
-        assert calibration(lists, films, columns=columns, samples=2)["calibration_tv"] == pytest.approx(0.3)
+        assert calibration(lists, films, columns=columns)["calibration_tv"] == pytest.approx(0.3)
 
     def test_unknown_items_are_an_error_or_counted(self, films: Interactions) -> None:
         lists = lists_of(ann=[*ROMANCE, "zzz"])
         with pytest.raises(DataError, match=r"column 'item': received row 10: 'zzz'.*unknown = 'ignore'"):
             calibration(lists, films)
-        result = calibration(lists, films, unknown="ignore", samples=2)
+        result = calibration(lists, films, unknown="ignore")
         assert result.settings["left_out"] == 1
         assert of_user(result, "ann")["list"] == 10
 
@@ -159,39 +159,39 @@ class TestGivenLists:
 
 class TestModels:
     def test_lists_of_a_frame_equal_lists_of_the_model(self, model: Any) -> None:
-        from_model = calibration(model, k=10, samples=20)
-        from_frame = calibration(ra.recommend(model, n=10), model.data, samples=20)
+        from_model = calibration(model, k=10)
+        from_frame = calibration(ra.recommend(model, n=10), model.data)
         assert all(from_frame.tables[name].equals(table) for name, table in from_model.tables.items())
 
     def test_the_policy_that_calibrates_does(self, model: Any) -> None:
-        plain, calibrated = (calibration(model, k=20, policy=p, samples=2) for p in (Top1(), Calibrated()))
+        plain, calibrated = (calibration(model, k=20, policy=p) for p in (Top1(), Calibrated()))
         for metric in ("calibration_kl", "calibration_hellinger", "calibration_tv", "uncalibrated_share"):
             assert calibrated[metric] < plain[metric] / 2
 
     def test_engines_agree(self, model: Any) -> None:
-        first = calibration(model, k=10, samples=10)
-        again = calibration(model, k=10, samples=10, engine=ra.engines.Threads(3))
+        first = calibration(model, k=10)
+        again = calibration(model, k=10, engine=ra.engines.Threads(3))
         assert all(first.tables[name].equals(table) for name, table in again.tables.items())
 
     def test_groups_of_users_and_of_items(self, model: Any) -> None:
-        result = calibration(model, k=10, by=["history", "genre"], samples=10)
+        result = calibration(model, k=10, by=["history", "genre"])
         by_history = result.by("history").filter(metric="calibration_kl")
         assert by_history["users"].sum() == model.data.n_users
         assert result.by("genre")["baseline"].sum() == pytest.approx(1)
         assert set(result.by("genre")["metric"]) == {"share"}
 
     def test_only_a_sample_is_tested_and_it_follows_from_the_seed(self, model: Any) -> None:
-        few = calibration(model, k=10, tested=30, samples=2)
+        few = calibration(model, k=10, tested=30)
         row = few.frame.row(by_predicate=pl.col("metric") == "uncalibrated_share", named=True)
         assert (row["users"], row["excluded"]) == (30, 90)
-        every = calibration(model, k=10, samples=2).users["p_value"]
+        every = calibration(model, k=10).users["p_value"]
         sampled = few.users["p_value"]
         assert sampled.drop_nulls().to_list() == every.filter(sampled.is_not_null()).to_list()
-        none = calibration(model, k=10, tested=0, samples=2).frame.filter(metric="uncalibrated_share")
+        none = calibration(model, k=10, tested=0).frame.filter(metric="uncalibrated_share")
         assert none["status"].to_list() == ["not_applicable"]
 
     def test_figure_3_adds_up(self, model: Any) -> None:
-        table = calibration(model, k=10, samples=2).table("categories")
+        table = calibration(model, k=10).table("categories")
         assert table.filter(group="worst")["users"].unique().to_list() == [12]
         for group in ("all", "worst"):
             rows = table.filter(group=group)
@@ -200,17 +200,17 @@ class TestModels:
             np.testing.assert_allclose(difference, rows["over"] - rows["under"], atol=1e-12)
 
     def test_the_worst_users_are_shown_by_category(self, model: Any) -> None:
-        result = calibration(model, k=10, samples=2)
+        result = calibration(model, k=10)
         worst = result.table("worst_users")["user"].unique(maintain_order=True).to_list()
         assert worst == result.users.sort("calibration_kl", descending=True)["user"].head(10).to_list()
 
     def test_items_that_are_shown_as_often_as_consumed(self, films: Interactions) -> None:
         """Everybody gets exactly what they consumed."""
         log = films.frame().with_columns(rank=pl.int_range(pl.len()).over("user"))
-        result = calibration(log, films, samples=10)
+        result = calibration(log, films)
         assert result["item_calibration_tv"] == pytest.approx(0, abs=1e-12)
         assert result.items["recommended_share"].to_list() == pytest.approx(result.items["consumed_share"].to_list())
-        one = calibration(lists_of(ann=["r0"]), films, samples=2)
+        one = calibration(lists_of(ann=["r0"]), films)
         assert one["item_calibration_tv"] == pytest.approx(1 - 1 / len(films))
 
 
@@ -225,8 +225,8 @@ class TestSeveralSystems:
     def test_a_distance_is_the_mean_over_systems_by_importance(self, both: Interactions) -> None:
         lists = lists_of(ann=ROMANCE, bob=SEVEN_THREE)
         importance = {"genre": 1.0, "language": 0.5}
-        found = calibration(lists, both, categories=importance, samples=20)
-        alone = {name: calibration(lists, both, categories=name, samples=20) for name in importance}
+        found = calibration(lists, both, categories=importance)
+        alone = {name: calibration(lists, both, categories=name) for name in importance}
         assert found.settings["categories"] == importance
         parts = found.by("category system")
         for metric in ("calibration_kl", "calibration_hellinger", "calibration_tv"):
@@ -239,10 +239,8 @@ class TestSeveralSystems:
 
     def test_a_system_of_no_importance_counts_nothing(self, both: Interactions) -> None:
         lists = lists_of(ann=ROMANCE)
-        found = calibration(lists, both, categories={"genre": 3.0, "language": 0.0}, samples=2)
-        assert found["calibration_kl"] == pytest.approx(
-            calibration(lists, both, categories="genre", samples=2)["calibration_kl"]
-        )
+        found = calibration(lists, both, categories={"genre": 3.0, "language": 0.0})
+        assert found["calibration_kl"] == pytest.approx(calibration(lists, both, categories="genre")["calibration_kl"])
 
     @pytest.mark.parametrize("importance", [{}, {"genre": 0.0}, {"genre": -1.0}, {"genre": 1e308}, {"genre": np.nan}])
     def test_importances_without_a_meaning_are_refused(self, both: Interactions, importance: dict[str, float]) -> None:
@@ -266,7 +264,7 @@ class TestRecency:
         self, log: Interactions, half_life: float
     ) -> None:
         lists = pl.DataFrame({"user": ["u"], "item": ["x"], "rank": [1]})
-        found = calibration(lists, log, history_weights="recency", half_life=half_life, samples=2)
+        found = calibration(lists, log, history_weights="recency", half_life=half_life)
         assert found["calibration_kl"] == pytest.approx(0, abs=1e-9)
         policy = Calibrated(size=1, history_weights="recency", half_life=half_life)
         pool = pl.DataFrame({"user": ["u"] * 2, "item": ["r", "x"], "rank": [1, 2]})

@@ -26,7 +26,7 @@ def model(split: Split) -> Any:
 
 @pytest.fixture(scope="module")
 def curve(model: Any, split: Split) -> ra.Result:
-    return calibration_curve(model, split.test, weights=(0.9, 0, 0.5), k=(20, 5), samples=10)
+    return calibration_curve(model, split.test, weights=(0.9, 0, 0.5), k=(20, 5))
 
 
 def at(result: ra.Result, metric: str) -> list[float]:
@@ -46,14 +46,14 @@ def test_a_curve_without_a_price_has_its_knee_where_calibration_is_best() -> Non
 
 def test_it_starts_with_the_models_own_accuracy(curve: ra.Result, model: Any, split: Split) -> None:
     for k in (5, 20):
-        assert at(curve, f"recall@{k}")[0] == pytest.approx(ra.accuracy(model, split.test, k=k, samples=2)["recall"])
+        assert at(curve, f"recall@{k}")[0] == pytest.approx(ra.accuracy(model, split.test, k=k)["recall"])
 
 
 def test_every_point_is_what_the_audit_says(curve: ra.Result, model: Any) -> None:
     """Every user has held-out items, so that both stand on the same users."""
     for weight, found in zip((0, 0.5, 0.9), at(curve, "calibration_kl@20"), strict=True):
         policy = Calibrated(weight=weight)
-        assert found == pytest.approx(calibration(model, k=20, policy=policy, samples=2, tested=0)["calibration_kl"])
+        assert found == pytest.approx(calibration(model, k=20, policy=policy, tested=0)["calibration_kl"])
 
 
 def test_calibration_only_gets_better(curve: ra.Result) -> None:
@@ -77,15 +77,13 @@ def test_the_summary_stands_at_the_knee_beside_the_start(curve: ra.Result) -> No
 
 def test_engines_agree(curve: ra.Result, model: Any, split: Split) -> None:
     engine = ra.engines.Threads(3)
-    again = calibration_curve(model, split.test, weights=(0.9, 0, 0.5), k=(20, 5), samples=10, engine=engine)
+    again = calibration_curve(model, split.test, weights=(0.9, 0, 0.5), k=(20, 5), engine=engine)
     assert all(curve.tables[name].equals(table) for name, table in again.tables.items())
 
 
 def test_relevance_follows_the_threshold(model: Any, split: Split) -> None:
-    result = calibration_curve(model, split.test, weights=(0, 0.5), k=(10,), relevant=4, samples=2)
-    assert at(result, "recall@10")[0] == pytest.approx(
-        ra.accuracy(model, split.test, k=10, relevant=4, samples=2)["recall"]
-    )
+    result = calibration_curve(model, split.test, weights=(0, 0.5), k=(10,), relevant=4)
+    assert at(result, "recall@10")[0] == pytest.approx(ra.accuracy(model, split.test, k=10, relevant=4)["recall"])
 
 
 @pytest.mark.parametrize(
@@ -111,7 +109,7 @@ def test_another_log_is_refused(model: Any, tiny: Interactions) -> None:
 def test_what_a_model_never_shows_is_in_no_list(model: Any, split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = torch.arange(split.test.n_items) % 3 == 0
     monkeypatch.setattr(type(model), "may_show", lambda _, scores: shown.expand(scores.shape))
-    found = calibration_curve(model, split.test, k=(20,), weights=(0, 1), samples=2)
+    found = calibration_curve(model, split.test, k=(20,), weights=(0, 1))
     policy = Calibrated(weight=1)
-    expected = calibration(model, k=20, policy=policy, samples=2, tested=0)["calibration_kl"]
+    expected = calibration(model, k=20, policy=policy, tested=0)["calibration_kl"]
     assert at(found, "calibration_kl@20")[1] == pytest.approx(expected)

@@ -34,6 +34,6 @@ def test_groups_of_editors_are_compared_in_one_order() -> None:
     pairs = pl.DataFrame({"viewer": np.repeat(np.arange(40), 60), "editor": np.tile(np.arange(60), 40)})
     pairs = pairs.with_columns(value=draw.random(len(pairs)), status=pl.lit("solved"))
     tables = {"pairs": pairs, "editors": pl.DataFrame({"editor": np.arange(60)})}
-    found = InstabilityResult(Instability(samples=10), tables, rng=0)
+    found = InstabilityResult(Instability(), tables, rng=0)
     ways = {tuple(found.contrast(range(30), range(30, 60))["value"]) for _ in range(300)}
     assert len(ways) == 1

@@ -91,7 +91,7 @@ class TestContrastOfItems:
         v 8 and 2.
         """
         found = lifted({("u", "a"): 4, ("u", "b"): 1, ("u", "c"): 1, ("v", "a"): 8, ("v", "c"): 2})
-        rows = contrast_items(found, ["a", "b"], ["c"], samples=50)
+        rows = contrast_items(found, ["a", "b"], ["c"])
         geometric, arithmetic = (rows.filter(pl.col("metric") == name)["value"] for name in ("lift", "mean_lift"))
         assert geometric.to_list() == pytest.approx([4.0, 2**0.5, 8**0.5])
         assert arithmetic.to_list() == pytest.approx([5.25, 1.5, 3.75])
@@ -101,7 +101,7 @@ class TestContrastOfItems:
 
     def test_a_user_counts_who_has_both_groups(self) -> None:
         found = lifted({("u", "a"): 4, ("u", "c"): 1, ("v", "a"): 100, ("w", "a"): 4, ("w", "c"): None})
-        rows = contrast_items(found, ["a"], ["c"], samples=5)
+        rows = contrast_items(found, ["a"], ["c"])
         assert rows["value"][0] == pytest.approx(4.0)
         assert (rows["users"][0], rows["excluded"][0]) == (1, 2)
         assert rows["lower"].null_count() == len(rows)  # one user has no interval
@@ -109,11 +109,23 @@ class TestContrastOfItems:
     def test_the_interval_is_of_the_paired_ratio(self) -> None:
         """Users differ a hundredfold, yet everybody lifts a twice as far as c: the ratio is certain."""
         lifts = {
-            (f"u{place}", item): 10.0**place * factor for place in range(4) for item, factor in (("a", 2), ("c", 1))
+            (f"u{place:02}", item): 10.0 ** (place % 4) * factor
+            for place in range(40)
+            for item, factor in (("a", 2), ("c", 1))
         }
-        row = contrast_items(lifted(lifts), ["a"], ["c"], samples=50).row(2, named=True)
-        assert row["group"] == "first / second"
-        assert (row["value"], row["lower"], row["upper"]) == pytest.approx((2.0, 2.0, 2.0))
+        rows = contrast_items(lifted(lifts), ["a"], ["c"])
+        first, _, quotient = rows.head(3).to_dicts()
+        assert quotient["group"] == "first / second"
+        assert quotient["value"] == pytest.approx(2.0)
+        assert quotient["upper"] / quotient["lower"] < 1.4
+        assert first["upper"] / first["lower"] > 4
+
+    def test_three_users_have_no_interval(self) -> None:
+        lifts = {(f"u{place}", item): factor for place in range(3) for item, factor in (("a", 2.0), ("c", 1.0))}
+        rows = contrast_items(lifted(lifts), ["a"], ["c"])
+        assert rows["value"].to_list() == pytest.approx([2.0, 1.0, 2.0, 2.0, 1.0, 1.0])
+        assert rows["lower"].null_count() == rows["upper"].null_count() == 6
+        assert set(rows["reason"]) == {"too_few_users"}
 
     def test_groups_that_share_no_user_are_refused(self) -> None:
         found = lifted({("u", "a"): 4, ("v", "c"): 1})

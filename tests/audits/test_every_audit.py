@@ -38,19 +38,19 @@ pytestmark = pytest.mark.contract
 
 
 class TestAccuracy(AuditContract):
-    audit = Accuracy(k=5, samples=20)
+    audit = Accuracy(k=5)
 
 
 class TestExposure(AuditContract):
-    audit = Exposure(k=5, policy=Softmax(beta=1.5), samples=20)
+    audit = Exposure(k=5, policy=Softmax(beta=1.5))
 
 
 class TestReachability(AuditContract):
-    audit = Reachability(actions=NextK(3), users=6, samples=20)
+    audit = Reachability(actions=NextK(3), users=6)
 
 
 class TestPastReachability(AuditContract):
-    audit = Reachability(actions=Past(2), users=4, samples=20)
+    audit = Reachability(actions=Past(2), users=4)
 
     def test_a_loop_can_ask_it_or_it_says_why_not(self) -> None:  # type: ignore[override]  # a loop has no past model
         with pytest.raises(Exception, match="past"):
@@ -58,48 +58,46 @@ class TestPastReachability(AuditContract):
 
 
 class TestRecourse(AuditContract):
-    audit = Recourse(actions=NextK(3, ratings=Stars(1, 5)), users=8, items=6, samples=20)
+    audit = Recourse(actions=NextK(3, ratings=Stars(1, 5)), users=8, items=6)
 
 
 class TestInstability(AuditContract):
-    audit = Instability(viewers=5, editors=6, samples=20)
+    audit = Instability(viewers=5, editors=6)
 
 
 class TestAgency(AuditContract):
-    audit = Agency(k=2, horizons=(1,), betas=(1.0,), users=4, followed=2, targets=5, editors=4, samples=20)
+    audit = Agency(k=2, horizons=(1,), betas=(1.0,), users=4, followed=2, targets=5, editors=4)
 
 
 class TestFolding(AuditContract):
-    audit = Folding(k=5, samples=20)
+    audit = Folding(k=5)
 
 
 class TestCalibration(AuditContract):
-    audit = Calibration(k=10, tested=10, samples=20)
+    audit = Calibration(k=10, tested=10)
 
 
 class TestReranking(AuditContract):
-    audit = Reranking(k=10, tested=10, curve=(0.0, 0.9), samples=20)
+    audit = Reranking(k=10, tested=10, curve=(0.0, 0.9))
 
 
 class TestCalibrationCurve(AuditContract):
-    audit = CalibrationCurve(weights=(0.0, 0.9), samples=20)
+    audit = CalibrationCurve(weights=(0.0, 0.9))
 
 
 class TestFidelity(AuditContract):
-    audit = Fidelity(samples=20)
+    audit = Fidelity()
 
 
 class TestMitigation(AuditContract):
     audit = Mitigation(
-        k=5, weights=(0.9,), unobserved_weights=(0.1,), beta_factors=(2.0,), users=4, targets=4, editors=3, samples=20
+        k=5, weights=(0.9,), unobserved_weights=(0.1,), beta_factors=(2.0,), users=4, targets=4, editors=3
     )
     recommender = WALS(factors=3, iterations=3)
 
 
 class TestComposed(AuditContract):
-    audit = Composed(
-        intervention=Own(NextK(3)), outcome=PredictedRating(), functional=Change(), over=Max(), viewers=4, samples=20
-    )
+    audit = Composed(intervention=Own(NextK(3)), outcome=PredictedRating(), functional=Change(), over=Max(), viewers=4)
 
 
 def test_every_audit_has_a_contract() -> None:
@@ -167,7 +165,7 @@ def test_an_audit_of_the_catalogue_gives_its_number(name: str, split: Split) -> 
     [entry] = [entry for entry in catalog() if entry.name == name]
     recommender = ALS(factors=2, iterations=2)
     subject = Subject(recommender.fit(split.train), recommender, split.train, split.test)
-    result = entry.audit.model_copy(update={"samples": 2}).run(subject)
+    result = entry.audit.run(subject)
     if entry.number in result.metrics and entry.number in set(result.frame["metric"]):
         assert np.isfinite(result[entry.number])
     else:
@@ -193,3 +191,21 @@ def test_the_rung_follows_from_what_is_asked() -> None:
     rungs_of = [Recourse(actions=actions).rung for actions in asked]
     assert rungs_of == [Rung.INTERVENTIONAL, Rung.INTERVENTIONAL, Rung.COUNTERFACTUAL, Rung.COUNTERFACTUAL]
     assert Mitigation().rung is Rung.INTERVENTIONAL
+
+
+def test_settings_set_the_bounds_of_a_metric() -> None:
+    def bounds(audit: Audit, name: str) -> tuple[float | None, float | None]:
+        return next(audit.bounds_of(metric) for metric in audit.metrics if metric.name == name)
+
+    assert bounds(Instability(), "max_instability") == (0.0, 1.0)
+    assert bounds(Instability(distance="l2"), "max_instability")[1] == pytest.approx(2**0.5)
+    assert bounds(Instability(distance="kl"), "max_instability") == (0.0, None)
+    assert bounds(Instability(), "instability") == (0.0, None)
+    assert bounds(Folding(), "shown_folding") == (0.0, 1.0)
+    assert bounds(Folding(similarity="dot"), "shown_folding") == (0.0, None)
+
+
+@pytest.mark.parametrize("name", AUDITS)
+def test_every_metric_declares_its_bounds(name: str) -> None:
+    unbounded = {metric.name for metric in AUDITS[name].metrics if metric.bounds == (None, None)}
+    assert unbounded <= {"composed", "realised_share"}

@@ -39,10 +39,10 @@ def test_ranks_are_those_of_scipy(unit: float) -> None:
 
 
 def test_gini_is_the_mean_difference(model: Any) -> None:
-    counts = ra.exposure(model, samples=2).items["recommended"].to_numpy().astype(float)
+    counts = ra.exposure(model).items["recommended"].to_numpy().astype(float)
     n = len(counts)
     expected = np.abs(counts[:, None] - counts[None, :]).sum() / (2 * n * counts.sum())
-    assert ra.exposure(model, samples=2)["gini"] == pytest.approx(expected)
+    assert ra.exposure(model)["gini"] == pytest.approx(expected)
 
 
 def test_a_case_worked_by_hand() -> None:
@@ -50,7 +50,7 @@ def test_a_case_worked_by_hand() -> None:
     frame = pl.DataFrame({"user": list("uvvwwwx"), "item": list("aababcd"), "rating": [3.0] * 7})
     data = Interactions.from_frame(frame, scale=(0, 5))
     model = from_factors(np.ones((4, 1)), np.array([[4.0], [3], [2], [1]]), data, predicts_ratings=False)
-    result = ra.exposure(model, k=1, samples=2)
+    result = ra.exposure(model, k=1)
     # u gets b, v gets c, w gets d, x gets a; popularity a 3, b 2, c 1, d 1.
     assert result.items["recommended"].to_list() == [1, 1, 1, 1]
     assert result["coverage"] == 1
@@ -66,18 +66,18 @@ def test_a_case_worked_by_hand() -> None:
 
 
 def test_popularity_correlation_is_spearmans(model: Any) -> None:
-    result = ra.exposure(model, samples=2)
+    result = ra.exposure(model)
     expected = stats.spearmanr(result.items["ratings"], result.items["recommended"]).statistic
     assert result["popularity_correlation"] == pytest.approx(expected)
 
 
 def test_coverage_counts_distinct_items(model: Any) -> None:
     lists = ra.recommend(model, n=5)
-    assert ra.exposure(model, k=5, samples=2)["coverage"] == lists["item"].n_unique() / model.data.n_items
+    assert ra.exposure(model, k=5)["coverage"] == lists["item"].n_unique() / model.data.n_items
 
 
 def test_shares_of_item_groups_sum_to_one_beside_their_baseline(model: Any) -> None:
-    result = ra.exposure(model, samples=2)
+    result = ra.exposure(model)
     for by in ("popularity", "genre"):
         rows = result.by(by)
         assert rows["value"].sum() == pytest.approx(1)
@@ -87,31 +87,31 @@ def test_shares_of_item_groups_sum_to_one_beside_their_baseline(model: Any) -> N
 
 
 def test_intervals_enclose_the_value(model: Any) -> None:
-    for row in ra.exposure(model, samples=200).frame.iter_rows(named=True):
+    for row in ra.exposure(model).frame.iter_rows(named=True):
         assert row["lower"] <= row["value"] <= row["upper"]
         assert row["lower"] < row["upper"]
 
 
 def test_a_stochastic_policy_spreads_exposure_and_follows_the_seed(model: Any) -> None:
-    sharp = ra.exposure(model, samples=2)
-    soft = ra.exposure(model, policy=Softmax(beta=0.1), samples=2)
-    again = ra.exposure(model, policy=Softmax(beta=0.1), samples=2)
-    other = ra.exposure(model, policy=Softmax(beta=0.1), samples=2, rng=1)
+    sharp = ra.exposure(model)
+    soft = ra.exposure(model, policy=Softmax(beta=0.1))
+    again = ra.exposure(model, policy=Softmax(beta=0.1))
+    other = ra.exposure(model, policy=Softmax(beta=0.1), rng=1)
     assert soft["gini"] < sharp["gini"]
     assert soft.items.equals(again.items)
     assert not soft.items.equals(other.items)
 
 
 def test_numbers_do_not_depend_on_the_engine(model: Any) -> None:
-    first = ra.exposure(model, policy=Softmax(beta=1), samples=10)
-    again = ra.exposure(model, policy=Softmax(beta=1), samples=10, engine=ra.engines.Threads(3))
+    first = ra.exposure(model, policy=Softmax(beta=1))
+    again = ra.exposure(model, policy=Softmax(beta=1), engine=ra.engines.Threads(3))
     assert all(first.tables[name].equals(table) for name, table in again.tables.items())
 
 
 def test_users_who_have_seen_everything_are_excluded() -> None:
     frame = pl.DataFrame({"user": ["u", "u", "v"], "item": ["a", "b", "a"], "rating": [1.0, 2.0, 3.0]})
     data = Interactions.from_frame(frame)
-    result = ra.exposure(from_factors(np.ones((2, 1)), np.ones((2, 1)), data, predicts_ratings=False), k=2, samples=20)
+    result = ra.exposure(from_factors(np.ones((2, 1)), np.ones((2, 1)), data, predicts_ratings=False), k=2)
     row = result.frame.row(by_predicate=pl.col("metric") == "novelty", named=True)
     assert (row["users"], row["excluded"], row["value"]) == (1, 1, 1.0)
 
@@ -168,7 +168,7 @@ class TestListsThatAreKnown:
     def test_others_are_made_where_policy_or_length_differ(self, split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
         users = self.scored(monkeypatch, model := ItemKNN().fit(split.train))
         first = ra.exposure(model, k=5)
-        for more in (ra.exposure(model, k=60), ra.exposure(model, k=5, policy=Softmax())):
+        for more in (ra.exposure(model, k=60), ra.exposure(model, k=5, policy=Softmax(beta=1.0))):
             assert more.summary() != first.summary()
         assert len(users) == 3 * split.train.n_users
 
@@ -179,3 +179,19 @@ class TestListsThatAreKnown:
         ra.exposure(model)
         ra.exposure(model)
         assert len(users) == 2 * split.train.n_users
+
+
+def test_recommendations_of_items_that_nobody_rated_are_counted() -> None:
+    """c is rated by nobody; both users are shown it, and one of them d, which has one rating."""
+    frame = pl.DataFrame({"user": ["u", "v", "v"], "item": ["a", "a", "d"], "rating": 1.0})
+    data = ra.Interactions.from_frame(frame, items=["c"])
+    item = {name: place for place, name in enumerate(data.item_ids)}
+    found = ra.Exposure(k=2, by=()).of_lists(data, np.array([[item["c"], item["d"]], [item["c"], -1]]))
+    assert found.facts["recommended_unrated"] == 2
+    assert found.users["novelty"].to_list() == [1.0, 1.0]  # a count of 0 enters as 1, of 2 users
+
+
+@pytest.mark.parametrize("name", ["novelty", "popularity_lift", "popularity_correlation"])
+def test_metrics_of_popularity_name_their_assumption(name: str) -> None:
+    [metric] = [metric for metric in ra.Exposure.metrics if metric.name == name]
+    assert "taken as given" in metric.definition

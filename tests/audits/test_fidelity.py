@@ -212,7 +212,9 @@ def test_what_cannot_be_asked_is_not_applicable_and_costs_no_refit(split: Split)
 def test_nothing_to_compare_is_said_so(tiny: Interactions) -> None:
     """cem has no history in the cut log, hence nothing to edit."""
     data = tiny.subset(tiny.users != 2)
-    found = checked(FixedWeights(), FixedWeights().fit(data), users=["cem"], actions=HistoryEdits(2))
+    found = checked(
+        FixedWeights(), FixedWeights().fit(data), users=["cem"], actions=HistoryEdits(2), policy=Softmax(beta=2.0)
+    )
     assert set(found.pairs["status"]) == {"not_applicable"}
     assert found.frame["value"].to_list()[:3] == [None] * 3
     assert found.frame["status"].to_list()[:3] == ["not_applicable"] * 3
@@ -260,12 +262,17 @@ def test_the_sample_of_users_follows_the_seed(split: Split, tiny: Interactions) 
 
 def test_without_a_model_the_recommender_is_fitted(split: Split) -> None:
     recommender = ALS(factors=3, iterations=3)
-    audit = Reachability(users=2, actions=NextK(3))
-    given = checked(recommender, recommender.fit(split.train), users=2, actions=NextK(3))
+    policy = Softmax(beta=2.0)
+    audit = Reachability(users=2, actions=NextK(3), policy=policy)
+    given = checked(recommender, recommender.fit(split.train), users=2, actions=NextK(3), policy=policy)
     assert fidelity(recommender, split.train, audit=audit).pairs.equals(given.pairs)
-    past = fidelity(recommender, split.train, audit=Reachability(users=2, actions=Past(2)), top=1)
+    past = fidelity(recommender, split.train, audit=Reachability(users=2, actions=Past(2), policy=policy), top=1)
     promised = ra.reachability(
-        recommender.fit(Past(2).before(split.train)), split.train, actions=Past(2), users=past.pairs["user"]
+        recommender.fit(Past(2).before(split.train)),
+        split.train,
+        actions=Past(2),
+        users=past.pairs["user"],
+        policy=policy,
     ).pairs.filter(pl.col("value") == pl.col("value").max().over("user"))
     assert past.pairs["promised"].to_list() == promised["value"].to_list()
     with pytest.raises(InputError, match="data: received nothing; expected a log to fit the recommender to"):

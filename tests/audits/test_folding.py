@@ -78,14 +78,14 @@ def model(split: Split) -> FactorVectors:
 
 @pytest.fixture(scope="module")
 def result(model: FactorVectors) -> FoldingResult:
-    return folding(model, samples=100)
+    return folding(model)
 
 
 class TestKnownAnswers:
     def test_a_case_worked_by_hand(self) -> None:
         """u points along a, and half-way to b; v against a. Relatedness 0.2 everywhere but (u, a)."""
         model = from_factors([[1.0, 0.0], [-2.0, 0.0]], [[3.0, 0.0], [1.0, 1.0]], log_of(2, 2), predicts_ratings=False)
-        found = folding(model, relatedness=Relatedness.given([[1.0, 0.2], [0.2, 0.2]]), k=1, samples=2)
+        found = folding(model, relatedness=Relatedness.given([[1.0, 0.2], [0.2, 0.2]]), k=1)
         over = np.sqrt(0.5) - 0.2
         assert found["folding"] == pytest.approx(over / 4)
         assert found["overshoot_share"] == 1 / 4
@@ -95,7 +95,7 @@ class TestKnownAnswers:
 
     def test_dot_products_are_not_cut(self) -> None:
         model = from_factors([[2.0], [0.5]], [[3.0], [-1.0]], log_of(2, 2), predicts_ratings=False)
-        found = folding(model, relatedness=Relatedness.given(np.full((2, 2), 0.5)), similarity="dot", k=1, samples=2)
+        found = folding(model, relatedness=Relatedness.given(np.full((2, 2), 0.5)), similarity="dot", k=1)
         assert found["folding"] == pytest.approx((5.5 + 1.0) / 4)
 
     def test_the_largest_value_is_the_share_of_off_blocks(self) -> None:
@@ -103,21 +103,21 @@ class TestKnownAnswers:
         users, items = world.data.n_users, world.data.n_items
         same = from_factors(np.ones((users, 2)), np.ones((items, 2)), world.data, predicts_ratings=False)
         truth = Relatedness.from_blocks(world.user_group, world.item_group, world.related)
-        found = folding(same, relatedness=truth, samples=2)
+        found = folding(same, relatedness=truth)
         assert found["folding"] == pytest.approx(world.off_share, abs=1e-6)
         assert found["overshoot_share"] == pytest.approx(world.off_share)
 
     def test_nothing_folds_where_similarity_never_exceeds_relatedness(self) -> None:
         model = random_model(40, 60)
-        exact = folding(model, relatedness=Relatedness.from_factors(model.user_factors, model.item_factors), samples=2)
-        anything = folding(model, relatedness=Relatedness.given(np.ones((40, 60))), samples=2)
+        exact = folding(model, relatedness=Relatedness.from_factors(model.user_factors, model.item_factors))
+        anything = folding(model, relatedness=Relatedness.given(np.ones((40, 60))))
         for found in (exact, anything):
             assert [found[name] for name in ("folding", "overshoot_share")] == [0, 0]
         assert anything["spurious_share"] == 0
 
     def test_negative_similarities_never_contribute(self) -> None:
         model = from_factors(-np.ones((3, 2)), np.ones((5, 2)), log_of(3, 5), predicts_ratings=False)
-        found = folding(model, relatedness=Relatedness.given(np.zeros((3, 5))), samples=2)
+        found = folding(model, relatedness=Relatedness.given(np.zeros((3, 5))))
         assert (found["folding"], found["overshoot_share"], found["shown_folding"]) == (0, 0, 0)
 
     def test_blocks_fold_when_there_are_fewer_dimensions_than_blocks(self) -> None:
@@ -126,11 +126,9 @@ class TestKnownAnswers:
             users=120, items=120, user_groups=6, item_groups=6, on_share=1 / 6, off_density=0.0, stars=(3, 5), rng=1
         )
         truth = Relatedness.from_blocks(world.user_group, world.item_group, world.related)
-        flat = folding(ALS(factors=2, iterations=30).fit(world.data), relatedness=truth, samples=2)["folding"]
+        flat = folding(ALS(factors=2, iterations=30).fit(world.data), relatedness=truth)["folding"]
         high = np.eye(6)[world.user_group], np.eye(6)[np.flatnonzero(world.related.T)[world.item_group] % 6]
-        apart = folding(from_factors(*high, world.data, predicts_ratings=False), relatedness=truth, samples=2)[
-            "folding"
-        ]
+        apart = folding(from_factors(*high, world.data, predicts_ratings=False), relatedness=truth)["folding"]
         assert flat > 0.15
         assert apart == 0
 
@@ -138,7 +136,7 @@ class TestKnownAnswers:
         world = synthetic.toy()
         truth = Relatedness.from_blocks(world.user_group, world.item_group, world.related)
         model = ALS(factors=3, regularization=0.1, per_rating=False, iterations=50).fit(world.data)
-        found = folding(model, relatedness=truth, k=8, samples=2)
+        found = folding(model, relatedness=truth, k=8)
         children = [name for name in world.data.user_ids if name.startswith("children")]
         rows = pl.concat([found.spurious(child, n=8) for child in children])
         assert "Horror" in rows.filter("spurious")["categories"].to_list()
@@ -169,7 +167,7 @@ class TestTheFastPath:
     def test_a_given_matrix_and_its_factors_give_the_same(self) -> None:
         model, relatedness = random_model(30, 600), random_relatedness(30, 600)
         given_one = Relatedness.given(whole(relatedness))
-        first, second = (folding(model, relatedness=r, samples=2) for r in (relatedness, given_one))
+        first, second = (folding(model, relatedness=r) for r in (relatedness, given_one))
         assert first["folding"] == pytest.approx(second["folding"], abs=1e-7)
         np.testing.assert_allclose(first.users["folding"], second.users["folding"], atol=1e-6)
 
@@ -192,7 +190,7 @@ class TestTheFastPath:
     def test_numbers_do_not_depend_on_the_engine(self) -> None:
         model, relatedness = random_model(2100, 40), random_relatedness(2100, 40)
         first, *others = (
-            folding(model, relatedness=relatedness, samples=3, engine=engine).tables
+            folding(model, relatedness=relatedness, engine=engine).tables
             for engine in (Serial(), Threads(3), Travelling())
         )
         for tables in others:
@@ -206,7 +204,7 @@ class TestTheResult:
             assert result.items[name].mean() == pytest.approx(result[name], abs=1e-8)
 
     def test_it_is_that_of_the_log_where_nothing_is_said(self, result: FoldingResult, model: FactorVectors) -> None:
-        said = folding(model, relatedness=Relatedness.from_log(model.data), samples=100)
+        said = folding(model, relatedness=Relatedness.from_log(model.data))
         assert all(said.tables[name].equals(table) for name, table in result.tables.items())
 
     def test_what_is_shown_is_judged_by_its_own_pairs(self, result: FoldingResult, model: FactorVectors) -> None:
@@ -246,9 +244,9 @@ class TestTheResult:
     def test_a_sampled_estimates_interval_covers_the_truth(self) -> None:
         """At 95% about one interval in twenty misses; at 99.9% and ten samples none should."""
         model, relatedness = random_model(400, 50, factors=2), random_relatedness(400, 50)
-        truth = folding(model, relatedness=relatedness, samples=2)["folding"]
+        truth = folding(model, relatedness=relatedness)["folding"]
         for rng in range(10):
-            found = folding(model, relatedness=relatedness, sample=80, confidence=0.999, samples=400, rng=rng)
+            found = folding(model, relatedness=relatedness, sample=80, confidence=0.999, rng=rng)
             row = found.frame.row(0, named=True)
             assert row["users"] == 80
             assert row["lower"] < truth < row["upper"]
@@ -257,7 +255,7 @@ class TestTheResult:
     def test_sampled_users_have_the_values_they_have_among_all(
         self, model: FactorVectors, result: FoldingResult
     ) -> None:
-        few = folding(model, sample=20, samples=2)
+        few = folding(model, sample=20)
         both = few.users.join(result.users, on="user", how="left", suffix="_all")
         assert len(both) == 20
         np.testing.assert_allclose(both["folding"], both["folding_all"], rtol=1e-9)
@@ -265,7 +263,7 @@ class TestTheResult:
     def test_users_who_have_seen_everything_have_no_list(self) -> None:
         frame = pl.DataFrame({"user": ["u", "u", "v"], "item": ["a", "b", "a"], "rating": [1.0, 2.0, 3.0]})
         model = from_factors(np.ones((2, 1)), np.ones((2, 1)), Interactions.from_frame(frame), predicts_ratings=False)
-        found = folding(model, relatedness=Relatedness.given(np.zeros((2, 2))), k=2, samples=20)
+        found = folding(model, relatedness=Relatedness.given(np.zeros((2, 2))), k=2)
         row = found.frame.row(by_predicate=pl.col("metric") == "spurious_share", named=True)
         assert (row["users"], row["excluded"], row["value"]) == (1, 1, 1.0)
         assert found["folding"] == 1
@@ -278,7 +276,7 @@ class TestTheResult:
 
 class TestWhatIsRefused:
     def test_what_needs_the_vectors_of_models_without_them(self, split: Split) -> None:
-        found = folding(TopPop().fit(split.train), samples=2)
+        found = folding(TopPop().fit(split.train))
         with pytest.raises(NotSupportedError, match="ALS, WALS"):
             found.worst()
         with pytest.raises(NotSupportedError, match="ALS, WALS"):

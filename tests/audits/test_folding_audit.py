@@ -20,9 +20,7 @@ from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.models import ALS, WALS, ItemKNN
 from recaudit.models.base import Recommender
 
-AUDIT = Folding(
-    relatedness=("genre", "log"), unobserved_weights=(0.3, 0.1), k=5, samples=5, by=("region", "popularity")
-)
+AUDIT = Folding(relatedness=("genre", "log"), unobserved_weights=(0.3, 0.1), k=5, by=("region", "popularity"))
 WEIGHTED = WALS(factors=3, iterations=3, unobserved_weight=0.1)
 
 
@@ -50,7 +48,7 @@ def test_cases_and_clusters_are_in_the_categories_of_the_relatedness(result: Fol
 
 def test_a_name_stands_for_the_relatedness_of_the_log(result: FoldingResult, halves: Split) -> None:
     given = Relatedness.from_categories(halves.train, "genre")
-    found = folding(WEIGHTED.fit(halves.train, rng=3), relatedness=given, k=5, samples=5, by=AUDIT.by, rng=3)
+    found = folding(WEIGHTED.fit(halves.train, rng=3), relatedness=given, k=5, by=AUDIT.by, rng=3)
     for name in ("summary", "users", "items", "pairs"):
         assert_frame_equal(result.table(name), found.table(name))
     assert_frame_equal(result.groups.filter(pl.col("by") != "relatedness"), found.groups)
@@ -61,7 +59,7 @@ def test_a_name_stands_for_the_relatedness_of_the_log(result: FoldingResult, hal
 
 def test_every_relatedness_stands_beside_the_first(result: FoldingResult, halves: Split) -> None:
     rows = result.by("relatedness").filter(pl.col("metric") == "folding")
-    by_log = folding(WEIGHTED.fit(halves.train, rng=3), k=5, by=(), samples=5)
+    by_log = folding(WEIGHTED.fit(halves.train, rng=3), k=5, by=())
     assert rows["group"].to_list() == ["genre", "log"]
     assert rows["value"].to_list() == pytest.approx([result["folding"], by_log["folding"]], rel=1e-12)
 
@@ -69,7 +67,7 @@ def test_every_relatedness_stands_beside_the_first(result: FoldingResult, halves
 def test_one_relatedness_needs_no_list(halves: Split) -> None:
     found = run(AUDIT.model_copy(update={"unobserved_weights": ()}), ALS(factors=3), halves)
     assert "relatedness" in found.groups["by"].to_list()
-    alone = run(Folding(relatedness=("log",), k=5, samples=5), ALS(factors=3), halves)
+    alone = run(Folding(relatedness=("log",), k=5), ALS(factors=3), halves)
     assert "relatedness" not in alone.groups["by"].to_list()
 
 
@@ -79,7 +77,7 @@ def test_a_wals_model_has_a_curve_over_the_weights(result: FoldingResult, halves
     assert folded["over"].unique().to_list() == ["unobserved_weight"]
     assert folded["at"].to_list() == [0.1, 0.3]
     other = WEIGHTED.model_copy(update={"unobserved_weight": 0.3}).fit(halves.train, rng=3)
-    expected = folding(other, relatedness="genre", k=5, by=(), samples=2)
+    expected = folding(other, relatedness="genre", k=5, by=())
     assert folded["value"].to_list() == pytest.approx([result["folding"], expected["folding"]], rel=1e-12)
 
 
@@ -99,7 +97,7 @@ def test_expensive_tables_are_made_when_they_are_looked_at(halves: Split, monkey
 
 def test_what_is_shown_is_measured_without_vectors(halves: Split) -> None:
     model = ItemKNN().fit(halves.train)
-    found = folding(model, relatedness=("genre", "log"), k=5, unrelated=0.4, samples=5, by=("region", "genre"))
+    found = folding(model, relatedness=("genre", "log"), k=5, unrelated=0.4, by=("region", "genre"))
     status = dict(found.frame.select("metric", "status").iter_rows())
     assert status == dict.fromkeys(VECTORS, "not_applicable") | {
         "unrelated_share": "solved",

@@ -205,8 +205,8 @@ def test_a_user_who_has_seen_nearly_everything_has_no_future(split: Split) -> No
         (Future(2), {"slate": 3}, "exact", "slate of 3"),
         (Future(2), {"policy": Power()}, "exact", "no exact solver"),
         (Future(2, Stars(1, 5)), {}, "gradient", "no gradient"),
-        (Future(2, Stars(1, 5), follows=Softmax()), {}, "exact", "stars"),
-        (Future(2, follows=Softmax()), {"policy": Top1()}, "exact", "no exact solver"),
+        (Future(2, Stars(1, 5), follows=Softmax(beta=1.0)), {}, "exact", "stars"),
+        (Future(2, follows=Softmax(beta=1.0)), {"policy": Top1()}, "exact", "no exact solver"),
     ],
 )
 def test_what_has_no_solver_is_refused(

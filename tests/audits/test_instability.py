@@ -126,7 +126,7 @@ def test_every_kind_of_edit_is_measured_from_the_models_scores(
 def test_the_baseline_may_be_what_is_predicted(model: FactorVectors) -> None:
     data = model.data
     result = instability(
-        model, edits=NextK(2), viewers=VIEWERS[:1], editors=EDITORS[:1], baseline="predicted", policy=Softmax()
+        model, edits=NextK(2), viewers=VIEWERS[:1], editors=EDITORS[:1], baseline="predicted", policy=Softmax(beta=1.0)
     )
     position = data.users_at(EDITORS[:1])
     items = NextK(2).items(model, position, 0)[0]
@@ -159,7 +159,7 @@ def test_two_users_and_three_items_by_hand() -> None:
     # At 1 star: s_a = 0.2, P(a) = 0.5498. At 5 stars: s_a = 1, P(a) = 0.7311. TV = |difference of P(a)|.
     model, data = two_users()
     p = {stars: 1 / (1 + np.exp(-0.2 * stars)) for stars in (1, 3, 5)}
-    asked: dict[str, Any] = {"viewers": ["ada"], "editors": ["bob"], "distance": "tv", "policy": Softmax()}
+    asked: dict[str, Any] = {"viewers": ["ada"], "editors": ["bob"], "distance": "tv", "policy": Softmax(beta=1.0)}
     past = instability(model, data, edits=Past(1), best_ratings=True, **asked)
     only = past.pairs.row(0, named=True)
     assert only["value"] == pytest.approx(max(p[5] - p[3], p[3] - p[1]))
@@ -238,7 +238,8 @@ def test_stars_reach_what_the_interval_reaches(model: FactorVectors, world: Worl
 
 def test_an_editor_who_may_only_rate_as_before_changes_nothing() -> None:
     model, data = two_users()  # bob's last rating is 3
-    only = instability(model, data, edits=Past(1, ratings=Interval(3, 3)), viewers=["ada"], editors=["bob"])
+    settings: dict[str, Any] = {"viewers": ["ada"], "editors": ["bob"], "policy": Softmax(beta=2.0)}
+    only = instability(model, data, edits=Past(1, ratings=Interval(3, 3)), **settings)
     assert only.pairs["value"].to_list() == [0.0]
 
 
@@ -299,7 +300,12 @@ def test_scores_that_bend_are_looked_at_between_the_ends(tiny: Interactions) -> 
     # Ada's only candidate besides nothing is d: take all items. One of four is edited, from 0 to 3 at best: 3 stars.
     def asked(ratings: Stars | Interval) -> dict[str, Any]:
         edits = GivenItems(("a",), ratings=ratings)
-        kinds: dict[str, Any] = {"candidates": "all", "distance": "tv", "best_ratings": True, "policy": Softmax()}
+        kinds: dict[str, Any] = {
+            "candidates": "all",
+            "distance": "tv",
+            "best_ratings": True,
+            "policy": Softmax(beta=1.0),
+        }
         return instability(Bent(tiny), edits=edits, viewers=["ada"], editors=["bob"], **kinds).pairs.row(0, named=True)
 
     expected = np.exp(3) / (np.exp(3) + 3) - 1 / 4
@@ -325,7 +331,7 @@ def test_with_a_recommender_the_past_is_asked_of_a_model_without_it(model: Facto
     recommender = ALS(factors=4, iterations=4, regularization=0.05)
     train = recommender.fit(Past(1).before(world.data))
     subject = Subject(model=train, recommender=recommender, data=world.data)
-    asked: dict[str, Any] = {"viewers": VIEWERS, "editors": EDITORS}
+    asked: dict[str, Any] = {"viewers": VIEWERS, "editors": EDITORS, "policy": Softmax(beta=2.0)}
     assert_alike(
         Instability(edits=Past(3), **asked).run(subject).pairs,
         instability(model, world.data, edits=Past(3), **asked).pairs,

@@ -75,7 +75,7 @@ def test_each_row_is_two_refits_by_hand(world: World) -> None:
     """ALS moves all vectors when it is fitted again: the rule is not the refit, and the row says by how much."""
     recommender, edits, data = ALS(factors=3, iterations=3, regularization=0.05), Past(2), world.data
     model = recommender.fit(edits.before(data))
-    asked: dict[str, Any] = {"edits": edits, "viewers": VIEWERS, "editors": EDITORS[:1], "policy": Softmax()}
+    asked: dict[str, Any] = {"edits": edits, "viewers": VIEWERS, "editors": EDITORS[:1], "policy": Softmax(beta=1.0)}
     found = ra.fidelity(recommender, data, audit=Instability(**asked))
     assert found["refit_difference"] == pytest.approx(0, abs=1e-9)
     promised = ra.instability(model, data, best_ratings=True, **asked).pairs.iter_rows(named=True)

@@ -72,7 +72,7 @@ def test_one_rating_and_two_items_by_hand() -> None:
         update=AlsSolve(regularization=1),
         predicts_ratings=False,
     )
-    asked: dict[str, Any] = {"users": [1], "targets": [3, 4], "policy": Softmax()}
+    asked: dict[str, Any] = {"users": [1], "targets": [3, 4], "policy": Softmax(beta=1.0)}
     result = ra.reachability(model, data, actions=Past(1), **asked, best_actions=True)
     third, fourth = result.pairs.iter_rows(named=True)
     assert third["value"] == pytest.approx(1 / (1 + np.exp(-2)), abs=1e-6)

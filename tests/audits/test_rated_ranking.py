@@ -29,8 +29,9 @@ def test_only_the_first_k_count(held_out: Interactions) -> None:
     assert rated_ndcg(np.array([2.0, 3.0, 1.0, 0.0]), held_out, k=1)[0] == pytest.approx(1 / 5)
 
 
-def test_equal_scores_keep_the_order_of_items(held_out: Interactions) -> None:
-    gain, ideal = 5 + 1 / np.log2(3) + 3 / 2, 5 + 3 / np.log2(3) + 1 / 2
+def test_equal_scores_are_in_the_order_of_tie_keys(held_out: Interactions) -> None:
+    first, second, third = np.array([5.0, 1.0, 3.0])[held_out.tie_keys(np.array([0])).order()]
+    gain, ideal = first + second / np.log2(3) + third / 2, 5 + 3 / np.log2(3) + 1 / 2
     assert rated_ndcg(np.zeros(4), held_out)[0] == pytest.approx(gain / ideal)
 
 

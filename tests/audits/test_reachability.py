@@ -83,8 +83,8 @@ def test_the_baseline_is_the_policy_without_action_and_lift_the_ratio(model: Any
 
 def test_rating_as_predicted_is_the_baseline_of_the_authors_code(split: Split) -> None:
     model = ALS(factors=3, iterations=3).fit(split.train)
-    text = ra.reachability(model, actions=NextK(3), policy=Softmax(), users=USERS[:1])
-    code = ra.reachability(model, actions=NextK(3), policy=Softmax(), users=USERS[:1], baseline="predicted")
+    text = ra.reachability(model, actions=NextK(3), policy=Softmax(beta=1.0), users=USERS[:1])
+    code = ra.reachability(model, actions=NextK(3), policy=Softmax(beta=1.0), users=USERS[:1], baseline="predicted")
     position = model.data.users_at(USERS[:1])
     items = NextK(3).items(model, position, 0)[0]
     predicted = model.predict(np.repeat(position, 3), items)
@@ -107,7 +107,7 @@ def test_who_gains_one_item_for_good_and_loses_another_has_no_mean_lift() -> Non
     data = Interactions.from_frame(frame, scale=(1, 5))
     told: dict[str, Any] = {"item_bias": [0, 0.5, 0], "update": ra.models.SgdStep(step=1.0), "predicts_ratings": False}
     model = from_factors(np.zeros((2, 1)), np.array([[1.0], [0.0], [1.0]]), data, **told)
-    found = ra.reachability(model, actions=GivenItems(("a",)), policy=ra.policies.Top1(), users=["u"], samples=2)
+    found = ra.reachability(model, actions=GivenItems(("a",)), policy=ra.policies.Top1(), users=["u"])
     assert dict(found.pairs.select("item", "value").iter_rows()) == {"b": 0.0, "c": 1.0}
     assert found.users["log_lift"].to_list() == [None]
 
@@ -297,7 +297,7 @@ class TestDevices:
 
 @pytest.fixture(scope="module")
 def result(model: Any) -> Any:
-    return ra.reachability(model, actions=NextK(3), policy=Softmax(beta=2), samples=5)
+    return ra.reachability(model, actions=NextK(3), policy=Softmax(beta=2))
 
 
 class TestAggregates:
@@ -311,7 +311,7 @@ class TestAggregates:
         assert result.users["discovery"].to_list() == pytest.approx(shares["best"].to_list())
 
     def test_a_threshold_can_be_given(self, model: Any) -> None:
-        result = ra.reachability(model, actions=NextK(3), threshold=0.05, samples=5, by=())
+        result = ra.reachability(model, actions=NextK(3), threshold=0.05, by=())
         expected = result.pairs.group_by("user").agg(share=(pl.col("value") > 0.05).mean())["share"].mean()
         assert result["discovery"] == pytest.approx(expected)
 
@@ -355,7 +355,7 @@ class TestAggregates:
         assert "of 2 pairs with a baseline above 0" in repr(top)
 
     def test_a_threshold_of_0_is_one(self, model: Any) -> None:
-        result = ra.reachability(model, actions=NextK(3), users=USERS, threshold=0.0, samples=5)
+        result = ra.reachability(model, actions=NextK(3), users=USERS, threshold=0.0)
         assert (result["discovery"], result.settings["threshold"]) == (1.0, 0.0)
         with pytest.raises(InputError, match="threshold: received nan"):
             ra.reachability(model, threshold=np.nan)

@@ -14,6 +14,7 @@ from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.data.synthetic import World
 from recaudit.interventions import Future, NextK, Past
+from recaudit.metrics.inference import SampleEstimate
 from recaudit.metrics.intervals import mean, row, weakest
 from recaudit.models import ALS, BiasedMF, RecurrentRecommender
 from recaudit.policies import Softmax
@@ -41,7 +42,7 @@ class TestDiscoveryOfSomeTargets:
             for user in USERS
             if len(rows := every.filter(pl.col("user") == user, pl.col("item").is_in(ids)))
         ]
-        found = ra.reachability(model, policy=Softmax(beta=2), users=USERS, targets=ids, actions=actions, samples=5)
+        found = ra.reachability(model, policy=Softmax(beta=2), users=USERS, targets=ids, actions=actions)
         assert found["discovery"] == pytest.approx(np.mean(expected))
 
     def test_one_target_can_be_discovered(self, model: Any) -> None:
@@ -54,9 +55,7 @@ class TestDiscoveryOfSomeTargets:
     def test_sweeps_and_correlations_follow(self, world: World) -> None:
         ids = world.data.item_ids.to_list()[:8]
         recommender = ALS(factors=3, iterations=3)
-        audit = ra.Reachability(
-            actions=Past(2), policy=Softmax(beta=2), targets=tuple(ids), users=tuple(USERS), samples=5
-        )
+        audit = ra.Reachability(actions=Past(2), policy=Softmax(beta=2), targets=tuple(ids), users=tuple(USERS))
         fitted = recommender.fit(Past(2).before(world.data))
         curve = sweep_beta(recommender, world.data, audit=audit, betas=[2.0])
         found = audit.run(ra.Subject(model=fitted, data=world.data))
@@ -75,18 +74,18 @@ def made_of(pairs: pl.DataFrame, found: ReachabilityResult, data: Interactions) 
 
 class TestHowAggregatesStand:
     def test_a_mean_over_lower_bounds_is_a_lower_bound(self, model: Any) -> None:
-        found = ra.reachability(model, actions=NextK(2), slate=5, users=USERS, samples=5)
+        found = ra.reachability(model, actions=NextK(2), slate=5, users=USERS)
         assert found.counts()["bounded"] > 0
         assert set(found.frame["status"]) == {"bounded"}
         assert set(found.by("genre")["status"]) == {"bounded"}
         assert found.settings["statuses"] == found.counts()
         assert found.summary().count("a lower bound") == 3
-        contrast = contrast_items(found, *np.array_split(found.pairs["item"].unique().sort().to_list(), 2), samples=5)
+        contrast = contrast_items(found, *np.array_split(found.pairs["item"].unique().sort().to_list(), 2))
         assert set(contrast["status"]) == {"bounded"}
 
     def test_only_what_stands_on_a_bound_is_one(self, model: Any) -> None:
         """One user's pairs with one item are bounded: nothing else than what they are part of is."""
-        found = ra.reachability(model, actions=NextK(2), users=USERS, samples=5)
+        found = ra.reachability(model, actions=NextK(2), users=USERS)
         data, item = model.data, found.pairs["item"][0]
         one = (pl.col("user") == USERS[0]) & (pl.col("item") == item)
         status = pl.when(one).then(pl.lit("bounded")).otherwise(pl.col("status")).cast(found.pairs["status"].dtype)
@@ -102,7 +101,7 @@ class TestHowAggregatesStand:
         assert dict(by_user.select("group", "status").iter_rows())[region] == "bounded"
 
     def test_what_failed_is_left_out_and_counted(self, model: Any) -> None:
-        found = ra.reachability(model, actions=NextK(2), users=USERS, samples=5)
+        found = ra.reachability(model, actions=NextK(2), users=USERS)
         lost = pl.col("user") == USERS[0]
         columns = [pl.when(~lost).then(pl.col(name)).alias(name) for name in ("value", "lower", "upper", "lift")]
         status = pl.when(lost).then(pl.lit("failed")).otherwise(pl.col("status")).cast(found.pairs["status"].dtype)
@@ -125,7 +124,6 @@ class TestHowAggregatesStand:
             edits=Past(2),
             viewers=USERS,
             editors=USERS,
-            samples=5,
         )
         assert found.counts()["bounded"] == 6
         assert set(found.frame["status"]) == {"bounded"}
@@ -133,7 +131,7 @@ class TestHowAggregatesStand:
         assert set(groups["status"]) == {"bounded"}
         assert "editor history" in set(groups["by"])
         assert set(found.contrast(USERS[:1], USERS[1:])["status"]) == {"bounded"}
-        exact = ra.instability(ALS(factors=3, iterations=2).fit(world.data), edits=Past(2), viewers=USERS, samples=5)
+        exact = ra.instability(ALS(factors=3, iterations=2).fit(world.data), edits=Past(2), viewers=USERS)
         assert set(exact.frame["status"]) == {"solved"}
 
 
@@ -152,6 +150,7 @@ def test_the_weakest_of_what_counts() -> None:
         "failed",
     ]
     assert weakest(np.array([], dtype="<U14")) is Status.NOT_APPLICABLE
-    assert row(0.5, 0.4, 0.6, 3, 3, status=Status.BOUNDED)["status"] == "bounded"
-    assert row(np.nan, 0.0, 0.0, 0, 3, status=Status.FAILED)["status"] == "failed"
-    assert row(np.nan, 0.0, 0.0, 0, 3)["status"] == "not_applicable"
+    nothing = SampleEstimate(value=np.nan, n=0)
+    assert row(SampleEstimate(value=0.5, lower=0.4, upper=0.6, n=3), 3, status=Status.BOUNDED)["status"] == "bounded"
+    assert row(nothing, 3, status=Status.FAILED)["status"] == "failed"
+    assert row(nothing, 3)["status"] == "not_applicable"

@@ -55,7 +55,7 @@ class Audit:
         }
 
     def run(self, model: Any, data: Interactions | None = None, *, rng: int = 0, **settings: Any) -> pl.DataFrame:
-        asked: dict[str, Any] = {"policy": Softmax(), "samples": 2, **settings}
+        asked: dict[str, Any] = {"policy": Softmax(beta=1.0), **settings}
         audit = Composed(**self.parts, **asked)
         return audit.run(Subject(model, data=data), rng=rng).pairs
 
@@ -166,13 +166,13 @@ def test_the_most_that_another_can_do_is_no_less_than_any_ratings_do(model: Any,
 
 @pytest.mark.parametrize("functional", [Value(), Change(), Lift()])
 def test_the_most_that_another_can_do_to_a_probability(model: Any, functional: Functional) -> None:
-    check_against_every_star(model, Others, Probability(), functional, Softmax())
+    check_against_every_star(model, Others, Probability(), functional, Softmax(beta=1.0))
 
 
 @pytest.mark.parametrize("who", [Own, Others])
 @pytest.mark.parametrize("functional", [Value(), Change()])
 def test_the_most_that_can_be_done_to_a_prediction(model: Any, who: type[Own | Others], functional: Functional) -> None:
-    check_against_every_star(model, who, PredictedRating(), functional, Softmax())
+    check_against_every_star(model, who, PredictedRating(), functional, Softmax(beta=1.0))
 
 
 def check_against_every_star(
@@ -237,7 +237,7 @@ class TestBesideTheVerbs:
 
     def test_past_reachability_of_a_model_that_has_not_seen_the_past(self, split: Split) -> None:
         model = BiasedMF(factors=3, epochs=5).fit(Past(2).before(split.train))
-        verb = ra.reachability(model, split.train, actions=Past(2), users=VIEWERS, policy=Softmax()).pairs
+        verb = ra.reachability(model, split.train, actions=Past(2), users=VIEWERS, policy=Softmax(beta=1.0)).pairs
         audit = Audit(Own(Past(2)), Probability(), Value(), Max())
         assert audit.run(model, split.train, viewers=VIEWERS)["value"].equals(verb["value"])
 

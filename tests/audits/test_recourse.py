@@ -10,6 +10,7 @@ import pytest
 
 import recaudit as ra
 from recaudit.interventions import Future, GivenItems, HistoryEdits, Interval, NextK, Stars
+from recaudit.interventions.ratings import observed_stars
 from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import as_black_box
 
@@ -138,6 +139,47 @@ def test_promises_are_tested_by_refits() -> None:
     assert found.facts["fidelity"]["pairs"] == 2
     assert 0 <= found.facts["fidelity"]["kept"] <= 2
     assert "refit" in found.summary()
+
+
+def test_the_tested_promises_are_a_random_sample() -> None:
+    data, recommender = ra.datasets.load("demo"), ra.models.ALS(factors=4, iterations=2)
+    subject = ra.Subject(recommender.fit(data), recommender, data)
+    asked: dict[str, Any] = {"actions": HistoryEdits(5), "users": 20, "items": 5, "refits": 8}
+    found = ra.recourse(subject, **asked)
+    efforts = found.pairs.filter(pl.col("value") > 0)["value"].sort()
+    fidelity = found.facts["fidelity"]
+    assert fidelity["pairs"] == 8
+    easiest, all_pairs = efforts.head(8).mean(), efforts.mean()
+    assert fidelity["mean_effort"] - easiest > (all_pairs - easiest) / 3  # type: ignore[operator]  # efforts are numbers
+    assert ra.recourse(subject, **asked).facts["fidelity"] == fidelity
+
+
+def test_advice_names_ratings_that_users_can_give() -> None:
+    data = ra.datasets.load("demo")
+    model = ra.models.ALS(factors=4, iterations=2).fit(data)
+    found = ra.recourse(model, actions=HistoryEdits(5), users=20, items=5, refits=0)
+    given = found.pairs["action_ratings"].explode().drop_nulls()
+    assert len(given) > 10
+    assert (given % 1 == 0).all()
+    example = ra.reachability(model, users=20, targets=20, refits=0).table("example")
+    assert example["action_ratings"].explode().len() > 0
+    assert (example["action_ratings"].explode() % 1 == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("ratings", "scale", "step"),
+    [
+        ([1, 3, 5], (1, 5), 1.0),
+        ([0.5, 3, 5], (0.5, 5), 0.5),
+        ([1.1, 2], (1, 5), None),
+        ([-10.0, 3.5], (-10, 10), 0.5),
+        ([1, 2], (1, 4.7), None),
+        ([1.0], (1, 1), None),
+    ],
+)
+def test_the_steps_of_the_ratings(ratings: list[float], scale: tuple[float, float], step: float | None) -> None:
+    expected = None if step is None else Stars(*scale, step)
+    assert observed_stars(np.array(ratings, dtype=np.float64), scale) == expected
 
 
 def test_what_cannot_be_asked_is_refused(model: FittedModel) -> None:

@@ -33,10 +33,9 @@ SETTINGS: dict[str, Any] = {
     "curve": [0.9, 0.0],
     "relevant": 3,
     "tested": 20,
-    "samples": 5,
 }
 POLICY = Calibrated(weight=0.9, size=8, categories="genre", smoothing=0.02, transform="minmax")
-OVERALL: dict[str, Any] = {"k": 8, "by": (), "samples": 5, "rng": 3}
+OVERALL: dict[str, Any] = {"k": 8, "by": (), "rng": 3}
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +104,7 @@ def test_users_have_their_numbers_before_and_after(result: RerankingResult) -> N
 
 
 def test_the_curve_is_that_of_the_audit(result: RerankingResult, model: Any, halves: Split) -> None:
-    found = calibration_curve(
-        model, halves.test, weights=[0.0, 0.9], k=[8], policy=POLICY, relevant=3, samples=5, rng=3
-    )
+    found = calibration_curve(model, halves.test, weights=[0.0, 0.9], k=[8], policy=POLICY, relevant=3, rng=3)
     assert dict(result.series.schema) == SERIES_SCHEMA
     assert_frame_equal(result.series.drop("metric"), found.series.drop("metric"))
     assert result.series["metric"].to_list() == ["recall", "calibration_kl"] * 2
@@ -189,17 +186,17 @@ class TestGivenLists:
         return model.data.items_at(shown["item"]).reshape(-1, 8)
 
     def test_exposure(self, model: Any, lists: Any) -> None:
-        audit = Exposure(k=8, samples=5)
+        audit = Exposure(k=8)
         expected, found = audit.run(model, rng=3), audit.of_lists(model.data, lists, rng=3)
         assert all(found.tables[name].equals(table) for name, table in expected.tables.items())
 
     def test_calibration(self, model: Any, lists: Any) -> None:
-        audit = Calibration(k=8, samples=5)
+        audit = Calibration(k=8)
         expected, found = audit.run(model, rng=3), audit.of_lists(model.data, lists, rng=3)
         assert all(found.tables[name].equals(table) for name, table in expected.tables.items())
 
     def test_accuracy(self, model: Any, lists: Any, halves: Split) -> None:
-        audit = Accuracy(k=8, samples=5, relevant=3)
+        audit = Accuracy(k=8, relevant=3)
         expected = audit.run(Subject(model, test=halves.test), rng=3)
         found = audit.of_lists(model.data, halves.test, lists, rng=3)
         for name, table in expected.tables.items():
@@ -207,9 +204,9 @@ class TestGivenLists:
 
     def test_a_short_list_stays_short(self, tiny: Interactions) -> None:
         lists = np.array([[2, 0], [3, -1], [-1, -1]])
-        found = Exposure(k=2, samples=2).of_lists(tiny, lists)
+        found = Exposure(k=2).of_lists(tiny, lists)
         assert found.items["recommended"].to_list() == [1, 0, 1, 1]
-        accurate = Accuracy(k=2, samples=2, by=()).of_lists(tiny, tiny, lists)
+        accurate = Accuracy(k=2, by=()).of_lists(tiny, tiny, lists)
         assert accurate.frame.filter(metric="rmse")["status"].to_list() == ["not_applicable"]
         held = {user: set(tiny.history(user)[0]) for user in range(3)}
         expected = [len(held[user] & set(row[row >= 0])) / 2 for user, row in enumerate(lists)]

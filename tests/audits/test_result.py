@@ -12,12 +12,13 @@ import recaudit as ra
 from recaudit.audits.result import Result
 from recaudit.data.splits import Split
 from recaudit.errors import DamagedError, InputError
+from recaudit.metrics.inference import estimate_difference
 
 
 @pytest.fixture(scope="module")
 def results(split: Split) -> tuple[Result, Result]:
     models = (ra.models.TopPop().fit(split.train), ra.models.Random().fit(split.train))
-    first, second = (ra.accuracy(model, split.test, k=5, samples=50) for model in models)
+    first, second = (ra.accuracy(model, split.test, k=5) for model in models)
     return first, second
 
 
@@ -42,9 +43,12 @@ def test_a_difference_is_paired(results: tuple[Result, Result]) -> None:
     both = one.users.join(other.users, on="user").drop_nulls("recall")
     gains = (both["recall"] - both["recall_right"]).to_numpy()
     assert row["value"] == pytest.approx(gains.mean())
-    assert (row["upper"] - row["lower"]) / 2 == pytest.approx(1.959964 * gains.std(ddof=1) / np.sqrt(len(gains)))
+    estimate = estimate_difference(both["recall"].to_numpy(), both["recall_right"].to_numpy())
+    assert (row["lower"], row["upper"]) == (estimate.lower, estimate.upper)
+    assert row["upper"] - row["lower"] > 2 * 1.96 * gains.std(ddof=1) / np.sqrt(len(gains))
     assert row["users"] == len(gains)
-    assert one.difference(one, "recall")["value"][0] == 0
+    [same] = one.difference(one, "recall").to_dicts()
+    assert (same["value"], same["lower"], same["reason"]) == (0, None, "too_few_changes")
     with pytest.raises(InputError, match="Did you mean 'recall'"):
         one.difference(other, "recal")
 
@@ -52,7 +56,9 @@ def test_a_difference_is_paired(results: tuple[Result, Result]) -> None:
 def test_a_long_setting_ends_between_two_of_its_parts(split: Split) -> None:
     ids = tuple(split.train.user_ids)
     found = ra.Result(ra.Reachability(users=ids), {}, rng=0).heading()[0]
-    assert found.startswith("reachability (actions=NextK(k=10, ratings=None, changes=None), policy=Softmax(beta=2.0), ")
+    assert found.startswith(
+        "reachability (actions=NextK(k=10, ratings=None, changes=None), policy=Softmax(beta='auto'), "
+    )
     assert found.endswith(", ...), rng=0)")
     assert found.count("(") == found.count(")")
     assert len(found) < 300
@@ -70,3 +76,27 @@ def test_a_table_that_is_not_there_is_an_error_with_those_that_are(results: tupl
     with pytest.raises(InputError, match="a table of accuracy"):
         results[0].table("pears")
     assert results[0].series.is_empty()
+
+
+def test_differences_of_geometric_means_are_those_of_the_summary() -> None:
+    """Users' lifts are 3 times as large: the difference of the two geometric means, not of arithmetic ones."""
+    draw = np.random.default_rng(0)
+    lifts = np.exp(draw.normal(size=50))
+    users = pl.DataFrame({"user": [f"u{place}" for place in range(50)], "past_lift": lifts})
+    one, other = (
+        Result(ra.Agency(), {"users": users.with_columns(pl.col("past_lift") * factor)}, rng=0) for factor in (3.0, 1.0)
+    )
+    [row] = one.difference(other, "past_lift").to_dicts()
+    assert row["value"] == pytest.approx(2 * np.exp(np.log(lifts).mean()))
+    assert 0 < row["lower"] < row["value"] < row["upper"]
+    team = users.select("user", team=pl.lit("all"))
+    [group] = one.grouped(team).filter(metric="past_lift").to_dicts()
+    assert group["value"] == pytest.approx(3 * np.exp(np.log(lifts).mean()))
+
+
+def test_averages_over_items_have_no_interval(split: Split) -> None:
+    exposure = ra.calibration(ra.models.TopPop().fit(split.train), k=5)
+    items = exposure.items.select("item", part=pl.lit("all"))
+    result = Result(ra.Accuracy(), {"items": exposure.items.select("item", recall=pl.lit(0.5))}, rng=0)
+    [row] = result.grouped(items).to_dicts()
+    assert (row["value"], row["lower"], row["upper"], row["reason"]) == (0.5, None, None, "not_over_users")

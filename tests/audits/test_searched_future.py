@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 
@@ -13,7 +14,7 @@ from recaudit.data import Interactions
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Stars
-from recaudit.models import ALS, RecurrentRecommender, as_black_box, from_system
+from recaudit.models import ALS, BiasedMF, RecurrentRecommender, SgdStep, as_black_box, from_system
 from recaudit.policies import Softmax
 
 USERS = ["user-003"]
@@ -45,11 +46,31 @@ def test_a_black_box_stays_below_the_exact_value_and_within_its_budget(model: An
     np.testing.assert_allclose(found.pairs["baseline"], exact.pairs["baseline"])
 
 
+@pytest.mark.parametrize("step", [0.05, 0.5])
+def test_a_black_box_follows_ratings_one_after_the_other(log: Interactions, step: float) -> None:
+    """Gradient steps depend on their order: the black box and the exact solver must take the same ones."""
+    model = BiasedMF(factors=4, epochs=5).fit(log).with_update(SgdStep(step=step))
+    settings: dict[str, Any] = {"actions": Future(3), "policy": Softmax(beta=3.0), "users": USERS, "targets": 6}
+    exact = ra.reachability(model, **settings).pairs
+    found = ra.reachability(as_black_box(model), **settings, budget=300, best_actions=True).pairs
+    known = found["value"].is_not_null()
+    assert known.any()
+    assert (found["value"] <= exact["upper"] * (1 + 1e-9)).filter(known).all()
+    row = found.filter(pl.col("action_items").list.len() == 3).row(0, named=True)
+    user, items = int(log.users_at(USERS)[0]), log.items_at(row["action_items"])
+    scores = model.respond_in_turn(user, items).scores(np.array(row["action_ratings"]))
+    allowed = torch.from_numpy(~log.seen(np.array([user])))
+    allowed[0, items] = False
+    probabilities = Softmax(beta=3.0).log_probabilities(scores[None], allowed)[0].exp()
+    assert row["value"] == pytest.approx(float(probabilities[int(log.items_at([row["item"]])[0])]), rel=1e-9)
+
+
 def test_stars_are_tried_one_and_all_where_the_budget_allows(model: Any) -> None:
     """Two steps of five stars: 25 roll-outs, and the answer is the exact solver's."""
     targets = model.data.item_ids[[2, 9, 17, 30]].to_list()
     actions = Future(2, ratings=Stars(1, 5))
     settings: dict[str, Any] = {"actions": actions, "users": USERS, "targets": targets, "best_actions": True}
+    settings["policy"] = Softmax(beta=2.0)
     exact, found = (ra.reachability(m, **settings, budget=60) for m in (model, as_black_box(model)))
     for one, other in zip(exact.pairs.iter_rows(named=True), found.pairs.iter_rows(named=True), strict=True):
         if one["value"] is not None:

@@ -68,7 +68,7 @@ def test_reachability_has_the_same_numbers_through_files(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     model = ra.models.ALS(factors=3, iterations=3).fit(world.data)
-    asked: dict[str, Any] = {"users": 33, "samples": 20, "refits": 0}
+    asked: dict[str, Any] = {"users": 33, "refits": 0}
     held = ra.reachability(model, **asked)
     _ = held.tables  # they are made when they are first looked at
     monkeypatch.setattr(spill, "MOST_ROWS", 500)
@@ -93,7 +93,7 @@ def test_few_targets_of_many_people_are_averaged_a_few_people_at_a_time(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ra.models.ALS(factors=3, iterations=3).fit(world.data)
-    asked: dict[str, Any] = {"targets": 3, "samples": 20, "refits": 0}
+    asked: dict[str, Any] = {"targets": 3, "refits": 0}
     held = ra.reachability(model, **asked)
     _ = held.tables  # they are made when they are first looked at
     monkeypatch.setattr(reachability_result, "MOST_CELLS", 5 * world.data.n_items)

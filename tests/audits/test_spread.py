@@ -23,7 +23,7 @@ from recaudit.audits.spread import resolve, resolved
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.engines import Threads
-from recaudit.errors import InputError, NotSupportedError
+from recaudit.errors import NotSupportedError, SystemFailedError
 from recaudit.interventions import Future, NextK
 from recaudit.models import ALS, EASE
 from recaudit.models.base import FittedModel
@@ -111,9 +111,9 @@ def test_a_larger_perplexity_has_a_smaller_beta(als: FittedModel) -> None:
 @pytest.mark.parametrize(
     ("scores", "perplexity", "range_"),
     [
-        ([2.0] * 5, 3, "between 5 and 5"),
-        ([4.0, 3.0, 2.0, 1.0, 0.0], 6, "between 1 and 5"),
-        ([4.0, 4.0, 4.0, 1.0, 0.0], 2, "between 3 and 5"),
+        ([2.0] * 5, 3, "spread over 5 to 5"),
+        ([4.0, 3.0, 2.0, 1.0, 0.0], 6, "spread over 1 to 5"),
+        ([4.0, 4.0, 4.0, 1.0, 0.0], 2, "spread over 3 to 5"),
     ],
 )
 def test_what_is_out_of_reach_is_refused_with_what_is_not(scores: list[float], perplexity: int, range_: str) -> None:
@@ -129,7 +129,7 @@ def test_who_has_nothing_to_choose_from_is_left_out() -> None:
     assert resolve(Softmax(perplexity=1.5), Fixed(data, scores), "unseen", 0)[1]["spread_users"] == 1
     assert resolve(Softmax(perplexity=1.5), Fixed(data, scores), "all", 0)[1]["spread_users"] == 2
     seen = Interactions.from_frame(frame.filter(pl.col("user") == "a"))
-    with pytest.raises(NotSupportedError, match="nobody is known to have a choice"):
+    with pytest.raises(NotSupportedError, match="no user has a choice"):
         beta_of(Fixed(seen, scores[:1]), 1.5)
 
 
@@ -151,7 +151,7 @@ def test_users_for_whom_nothing_is_told_apart_are_left_out() -> None:
 
 @pytest.mark.parametrize("factor", [1e-3, 7.3, 4000.0])
 def test_a_scaled_copy_of_a_model_gets_the_same_numbers(als: FittedModel, factor: float) -> None:
-    audit = Reachability(policy=Softmax(perplexity=5), actions=NextK(3), users=5, by=(), samples=5)
+    audit = Reachability(policy=Softmax(perplexity=5), actions=NextK(3), users=5, by=())
     one, other = (audit.run(model) for model in (als, Scaled(als, factor)))
     assert other.settings["beta"] * factor == pytest.approx(one.settings["beta"], rel=1e-9)
     for column in ("value", "baseline"):
@@ -170,7 +170,7 @@ def test_large_logs_are_sampled_by_ids(als: FittedModel, monkeypatch: pytest.Mon
 def test_a_system_is_asked_about_a_few_users_only(als: FittedModel) -> None:
     system = as_black_box(als)
     _, facts = resolve(Softmax(perplexity=5), system, "unseen", 0)
-    assert facts["spread_users"] == system.queries.asked == spread.ASKED
+    assert facts["spread_users"] == system.queries.asked == spread.QUERIED_USERS
     assert resolve(Softmax(perplexity=5), system.counting(Queries(7)), "unseen", 0)[1]["spread_users"] == 7
 
 
@@ -195,16 +195,77 @@ def test_other_policies_stay_as_they_are(als: FittedModel, policy: ListPolicy) -
     assert resolve(policy, als, "unseen", 0) == (policy, {})
 
 
+class TestAuto:
+    """`Softmax(beta="auto")`, the default."""
+
+    def test_beta_spreads_recommendations_over_20_items(self, als: FittedModel) -> None:
+        policy, facts = resolve(Softmax(), als, "unseen", 0)
+        assert facts["perplexity"] == 20
+        assert policy == Softmax(beta=beta_of(als, 20))
+
+    def test_few_candidates_have_half_of_them_as_effective_items(self) -> None:
+        scores = np.random.default_rng(22).normal(size=(5, 13))
+        model = Fixed(log_of(5, 12), scores)
+        policy, facts = resolve(Softmax(), model, "unseen", 0)
+        assert facts["perplexity"] == pytest.approx(6)
+        assert isinstance(policy, Softmax)
+        shares = torch.softmax(policy.fixed_beta * torch.from_numpy(scores[:, :12]), dim=1).numpy()
+        assert np.exp(entr(shares).sum(axis=1).mean()) == pytest.approx(6, rel=1e-9)
+
+    def test_beta_is_inverse_to_the_scale_of_the_scores(self) -> None:
+        scores = np.random.default_rng(21).normal(size=(10, 301))
+        first, second = (
+            resolve(Softmax(), Fixed(log_of(10, 300), factor * scores + shift), "unseen", 0)[1]["beta"]
+            for factor, shift in ((1.0, 0.0), (0.01, 7.0))
+        )
+        assert second == pytest.approx(100 * first, rel=1e-6)
+
+    def test_ties_at_the_top_need_a_number(self) -> None:
+        tied = np.array([[*([1.0] * 50), *([0.0] * 50), 9.0]] * 3)
+        with pytest.raises(NotSupportedError, match=r"Pass a number: Softmax\(beta"):
+            resolve(Softmax(), Fixed(log_of(3, 100), tied), "unseen", 0)
+
+    def test_a_black_box_is_queried_about_the_users_of_the_audit(self, als: FittedModel) -> None:
+        users: list[object] = []
+
+        def scores(history: History) -> FloatArray:
+            users.append(history.user)
+            return als.scores(als.data.users_at([history.user]))[0].numpy()
+
+        system = from_system(als.data, scores=scores)
+        audited = als.data.user_ids[[3, 8]].to_list()
+        found = ra.reachability(system, users=audited, targets=2, actions=ra.interventions.HistoryEdits(2), budget=10)
+        assert set(users) == set(audited)
+        assert found.facts["spread_users"] == 2
+
+    def test_a_system_with_its_own_probabilities_keeps_them(self, tiny: Interactions) -> None:
+        system = from_system(tiny, probabilities=lambda history: np.full(4, 0.25))
+        assert resolve(Softmax(), system, "unseen", 0) == (Softmax(beta=1.0), {"beta": 1.0})
+
+    def test_lists_have_no_beta_and_are_not_queried(self, tiny: Interactions) -> None:
+        system = from_system(tiny, lists=lambda history: ["a"])
+        with pytest.raises(NotSupportedError, match="Top1"):
+            ra.reachability(system, users=["bob"])
+        assert system.queries.asked == 0
+
+    def test_a_system_that_fails_for_all_users_has_its_cause(self, tiny: Interactions) -> None:
+        def scores(history: History) -> FloatArray:
+            raise OSError("the service is down")
+
+        with pytest.raises(SystemFailedError, match="the service is down"):
+            resolve(Softmax(), from_system(tiny, scores=scores, retries=0), "unseen", 0)
+
+
 class TestInAudits:
     def test_the_result_says_what_was_used(self, als: FittedModel) -> None:
-        found = ra.exposure(als, policy=Softmax(perplexity=4), samples=5)
+        found = ra.exposure(als, policy=Softmax(perplexity=4))
         beta = beta_of(als, 4)
-        assert found.audit == Exposure(policy=Softmax(beta=beta), samples=5)
+        assert found.audit == Exposure(policy=Softmax(beta=beta))
         assert found.settings["policy"] == {"kind": "softmax", "beta": beta}
         assert {name: found.settings[name] for name in ("perplexity", "beta")} == {"perplexity": 4.0, "beta": beta}
 
     def test_any_engine_gives_the_same_beta(self, als: FittedModel) -> None:
-        audit = Exposure(policy=Softmax(perplexity=4), samples=5)
+        audit = Exposure(policy=Softmax(perplexity=4))
         one, other = (audit.run(als, engine=engine) for engine in (None, Threads(2)))
         assert one.settings == other.settings
 
@@ -221,5 +282,5 @@ class TestInAudits:
         audit = Reachability(policy=Softmax(perplexity=5))
         made, _ = resolved(audit, Subject(recommender=EASE(), data=split.train), Context(rng=2))
         assert made.policy == Softmax(beta=beta_of(EASE().fit(split.train, 2), 5, rng=2))
-        with pytest.raises(InputError, match="without a model"):
-            resolved(audit, Subject(), Context())
+        # Without either, the policy stays open, and the audit refuses what it lacks.
+        assert resolved(audit, Subject(), Context()) == (audit, {})

@@ -10,11 +10,16 @@ from recaudit.audits.audit import Audit, Subject, definitions
 from recaudit.data.synthetic import World
 from recaudit.interventions import Future, FutureEdits, HistoryEdits, NextK, Past
 from recaudit.models import ALS
+from recaudit.policies import Softmax
 
+FIXED = Softmax(beta=2.0)
 ASKED = (
-    *(Reachability(actions=actions(k=3), users=3) for actions in (NextK, HistoryEdits, FutureEdits, Past)),
-    *(Instability(edits=edits(k=2), viewers=3, editors=3) for edits in (Past, Future)),
-    Agency(k=2, users=3, followed=2, editors=3, targets=5, horizons=(), betas=()),
+    *(
+        Reachability(actions=actions(k=3), users=3, policy=FIXED)
+        for actions in (NextK, HistoryEdits, FutureEdits, Past)
+    ),
+    *(Instability(edits=edits(k=2), viewers=3, editors=3, policy=FIXED) for edits in (Past, Future)),
+    Agency(k=2, users=3, followed=2, editors=3, targets=5, horizons=(), betas=(), policy=FIXED),
 )
 
 

@@ -22,7 +22,7 @@ from recaudit.models import ALS
 from recaudit.policies import Softmax
 
 RECOMMENDER = ALS(factors=4, iterations=2)
-ASKED: dict[str, Any] = {"users": 4, "targets": 6, "samples": 10}
+ASKED: dict[str, Any] = {"users": 4, "targets": 6}
 PAST, FUTURE = (Reachability(actions=actions, **ASKED) for actions in (Past(2), Future(2)))
 
 
@@ -64,9 +64,9 @@ def test_one_model_serves_every_horizon_of_the_future(log: Interactions) -> None
 
 def test_instability_of_the_future_by_horizon(log: Interactions) -> None:
     model = RECOMMENDER.fit(log, rng=3)
-    audit = Instability(edits=Future(5), viewers=5, editors=("user-001",), samples=10)
+    audit = Instability(edits=Future(5), viewers=5, editors=("user-001",))
     sweep = sweep_horizon(model, log, audit=audit, horizons=(1, 2))
-    found = ra.instability(model, log, edits=Future(2), viewers=5, editors=["user-001"], samples=10)
+    found = ra.instability(model, log, edits=Future(2), viewers=5, editors=["user-001"])
     assert point(sweep, 2, "instability") == pytest.approx(found["instability"])
 
 
@@ -89,7 +89,7 @@ def test_a_recommender_is_fitted_to_what_came_before(log: Interactions, actions:
 
 
 def test_beta_of_instability_without_another_log(log: Interactions) -> None:
-    sweep = sweep_beta(RECOMMENDER.fit(log), audit=Instability(viewers=3, editors=3, samples=5), betas=(1,))
+    sweep = sweep_beta(RECOMMENDER.fit(log), audit=Instability(viewers=3, editors=3), betas=(1,))
     assert set(sweep.series["metric"]) == {"instability", "max_instability", "unstable_share"}
 
 

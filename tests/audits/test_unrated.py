@@ -46,23 +46,21 @@ QUICK = {
     "recurrent": {"epochs": 1},
 }
 AUDITED: list[Audit] = [
-    Accuracy(k=5, samples=5),
-    Exposure(k=5, samples=5),
-    Reachability(actions=NextK(2), users=ASKED, samples=5),
-    Reachability(actions=HistoryEdits(2), users=ASKED, samples=5),
-    Reachability(actions=Past(2), users=ASKED, samples=5),
-    Instability(viewers=("a0",), editors=("u3", "zz"), samples=5),
-    Agency(k=2, horizons=(1,), betas=(1.0,), users=ASKED, followed=2, targets=4, editors=2, samples=5),
-    Folding(k=5, samples=5),
-    Calibration(k=5, tested=5, samples=5),
-    Reranking(k=5, tested=5, curve=(0.0, 0.9), samples=5),
-    CalibrationCurve(weights=(0.0, 0.9), samples=5),
-    Mitigation(k=3, weights=(0.9,), unobserved_weights=(0.3,), beta_factors=(2.0,), users=ASKED, targets=3, samples=5),
-    Fidelity(samples=5),
-    Recourse(actions=NextK(2), users=ASKED, items=3, samples=5),
-    Composed(
-        intervention=Own(NextK(2)), outcome=PredictedRating(), functional=Change(), over=Max(), viewers=ASKED, samples=5
-    ),
+    Accuracy(k=5),
+    Exposure(k=5),
+    Reachability(actions=NextK(2), users=ASKED),
+    Reachability(actions=HistoryEdits(2), users=ASKED),
+    Reachability(actions=Past(2), users=ASKED),
+    Instability(viewers=("a0",), editors=("u3", "zz")),
+    Agency(k=2, horizons=(1,), betas=(1.0,), users=ASKED, followed=2, targets=4, editors=2),
+    Folding(k=5),
+    Calibration(k=5, tested=5),
+    Reranking(k=5, tested=5, curve=(0.0, 0.9)),
+    CalibrationCurve(weights=(0.0, 0.9)),
+    Mitigation(k=3, weights=(0.9,), unobserved_weights=(0.3,), beta_factors=(2.0,), users=ASKED, targets=3),
+    Fidelity(),
+    Recourse(actions=NextK(2), users=ASKED, items=3),
+    Composed(intervention=Own(NextK(2)), outcome=PredictedRating(), functional=Change(), over=Max(), viewers=ASKED),
 ]
 
 
@@ -118,7 +116,7 @@ def test_no_audit_stumbles(
 
 def test_unrated_items_are_shown_and_counted(halves: Split) -> None:
     model = MODELS["random"]().fit(halves.train)
-    shown = Exposure(k=halves.train.n_items, samples=2).run(model)
+    shown = Exposure(k=halves.train.n_items).run(model)
     assert shown["coverage"] == 1
     counts = dict(shown.items.select("item", "recommended").iter_rows())
     assert all(counts[item] == halves.train.n_users for item in ITEMS)
@@ -127,7 +125,7 @@ def test_unrated_items_are_shown_and_counted(halves: Split) -> None:
 
 def test_unrated_items_can_be_asked_for_by_users_without_ratings(halves: Split) -> None:
     model = MODELS["als"](factors=2, iterations=2).fit(halves.train)
-    pairs = Reachability(actions=NextK(2), users=USERS, samples=2).run(model).pairs
+    pairs = Reachability(actions=NextK(2), users=USERS).run(model).pairs
     assert set(ITEMS) <= set(pairs["item"])
     assert set(pairs["user"]) == set(USERS)
 

@@ -24,10 +24,8 @@ kind = "leave-last"
 kind = "top-pop"
 label = "[red]Hits[/red] <b>"
 [audits.accuracy]
-samples = 2
 by = []
 [audits.exposure]
-samples = 2
 by = []
 """
 
@@ -119,6 +117,10 @@ class TestAudit:
         assert document["headlines"][0]["label"] == "Ranking quality"
         (finding,) = document["findings"]
         assert (finding["rank"], finding["touched"]) == (1, 1.0)
+        assert document["verdict"] == "verdict.findings"
+        assert finding["code"] == "exposure.items-never-shown"
+        assert finding["numbers"][0]["metric"] == "coverage"
+        assert document["headlines"][0]["code"] == "headline.ranking-quality"
         assert 0 < finding["sure"] <= finding["effect"]
         assert finding["floors"].keys() == {"Random"}
         assert {row["audit"] for row in document["results"]} == {"accuracy", "exposure"}

@@ -155,7 +155,7 @@ class TestBadInput:
             tmp_path,
             {"Other": type(strangers)(strangers.kind, strangers.settings, {**strangers.tables, "users": named})},
         )
-        assert "nobody was measured in both" in self.told("compare", runs[0].path, run.path)
+        assert "no user was measured in both" in self.told("compare", runs[0].path, run.path)
 
     def test_levels_that_are_none(self, runs: tuple[Run, Run]) -> None:
         paths = [run.path for run in runs]
@@ -171,7 +171,7 @@ class TestBadInput:
         run.folder.note(status="running")
         result = recaudit("compare", runs[0].path, run.path)
         assert result.exit_code == 0
-        assert "Note: The second run is not finished" in result.stdout
+        assert "Caution: The second run is not finished" in result.stdout
         assert f"Not compared: {RED} of the first run" in result.stdout
         text = recaudit("history", runs[0].path, run.path).stdout
         assert "Not finished, and shown as far as they have come" in text

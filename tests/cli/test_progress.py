@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import time
 
+import numpy as np
 import pytest
 from rich.console import Console
 from rich.progress import TimeRemainingColumn
@@ -12,7 +13,7 @@ from rich.progress import TimeRemainingColumn
 from recaudit.cli import progress
 from recaudit.cli.progress import PATIENCE, PAUSE, BarKeeper, Lines, PatientBars, shown
 from recaudit.engines import Step, listening, track, working
-from recaudit.metrics.intervals import Bootstrap
+from recaudit.metrics.intervals import aggregate, mean
 
 
 class Clock:
@@ -148,13 +149,15 @@ class TestWorkOfOnePiece:
             pass
 
 
-def test_intervals_of_many_people_are_reported_block_by_block() -> None:
+def test_intervals_of_many_users_are_reported_one_by_one() -> None:
     heard: list[Step] = []
+    many = mean("hit", np.ones(1_000_000), np.ones(1_000_000))
     with listening(heard.append):
-        drawn = sum(len(block) for block in Bootstrap(0.95, 100, 0).resamples(1_000_000))
-    assert drawn == 100
-    assert heard[0].label == "intervals"
-    assert heard[0].total == len({step.done for step in heard}) - 1 > 1
+        aggregate([mean("hit", np.ones(20), np.ones(20))], {})
+        assert not heard
+        aggregate([many] * 3, {})
+    assert {step.label for step in heard} == {"intervals"}
+    assert [step.done for step in heard] == [0, 1, 2, 3, 3]
 
 
 def test_work_is_heard_wherever_it_is_done() -> None:

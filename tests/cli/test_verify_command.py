@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from folders.forged import forge
 from recaudit import Exposure, report
 from recaudit.cli import app
 from recaudit.report import page
 from recaudit.report.simulation import page as simulation_page
 from recaudit.runs import Run
 
-AUDIT = '[data]\nname = "demo"\n[[model]]\nkind = "top-pop"\n[audits.exposure]\nsamples = 2\nby = []\n'
+AUDIT = '[data]\nname = "demo"\n[[model]]\nkind = "top-pop"\n[audits.exposure]\nby = []\n'
 SIMULATION = """
 trials = 1
 folds = 2
@@ -119,6 +121,48 @@ class TestVerify:
         wrong = recaudit("report", "sim")
         assert wrong.exit_code == 2
         assert "the folder of a simulation study" in wrong.stderr
+
+    def test_links_special_files_and_tables_outside_are_named(self, made: Path, tmp_path: Path) -> None:
+        (made / SUMMARY).rename(tmp_path / "elsewhere.parquet")
+        (made / SUMMARY).symlink_to(tmp_path / "elsewhere.parquet")
+        (made / "report.html").unlink()
+        os.mkfifo(made / "report.html")
+        (made / "own").symlink_to("/etc")
+        result = recaudit("verify", made)
+        assert result.exit_code == 4
+        for line in (f"link     {SUMMARY}", "special  report.html", "link     own"):
+            assert line in result.stdout.splitlines()
+        found = json.loads(recaudit("verify", made, "--json").stdout)
+        assert (found["ok"], found["links"], found["special"]) == (False, ["own", SUMMARY], ["report.html"])
+        refused = recaudit("report", made)
+        assert refused.exit_code == 4
+        assert SUMMARY in refused.stderr
+
+    def test_tables_outside_are_read_where_parts_names_their_folder(self, made: Path, tmp_path: Path) -> None:
+        shared = tmp_path / "shared"
+        shared.mkdir()
+        (made / SUMMARY).rename(shared / "summary.parquet")
+        forge(made, lambda content: content.update(elsewhere={SUMMARY.rpartition("/")[0]: str(shared)}))
+        for path in list((made / SUMMARY).parent.iterdir()):
+            path.rename(shared / path.name)
+        Path("gate.toml").write_text('[[rule]]\nmetric = "coverage"\nat_least = 0.0\n')
+        commands = [
+            ("verify", made),
+            ("report", made),
+            ("report", made, "--format", "md"),
+            ("compare", made, "--models", "TopPop", "Random"),
+            ("check", made, "--rules", "gate.toml"),
+            ("check", made, "--suggest"),
+        ]
+        for command in commands:
+            alone = recaudit(*command)
+            assert alone.exit_code == (4 if command[0] == "verify" else 2), alone.output
+            assert "--parts" in alone.output
+            assert str(shared) in alone.output
+            named = recaudit(*command, "--parts", shared)
+            assert named.exit_code == 0, named.output
+        found = json.loads(recaudit("verify", made, "--json").stdout)
+        assert (found["ok"], SUMMARY in found["outside"], found["missing"]) == (False, True, [])
 
     def test_no_run_folder(self, tmp_path: Path) -> None:
         assert recaudit("verify", tmp_path / "nowhere").exit_code == 2

@@ -307,3 +307,10 @@ class TestColumnsOfTheWrongKind:
             Interactions.from_frame(frame)
         with pytest.raises(DataError, match=r"column 'rating': received values that cannot be read"):
             Interactions.from_frame(FRAME.to_pandas().assign(rating=np.ones(3, dtype=complex)))
+
+
+@pytest.mark.parametrize("duplicates", ["last", "mean"])
+def test_merged_repeats_are_counted(duplicates: Any) -> None:
+    frame = pl.DataFrame({"user": [1, 1, 1, 2], "item": [7, 7, 7, 7], "rating": [1.0, 2.0, 3.0, 4.0]})
+    assert Interactions.from_frame(frame, duplicates=duplicates).facts == {"merged_repeats": 2}
+    assert Interactions.from_frame(frame[2:]).facts == {}

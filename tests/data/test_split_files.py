@@ -15,7 +15,7 @@ from recaudit.runs import Configuration, execute, parse
 
 TRAIN = "user,item,rating\n1,a,5\n1,b,3\n2,a,1\n2,b,4\n3,b,2\n"
 TEST = "user,item,rating\n1,c,4\n2,c,2\n3,a,1\n4,a,5\n"
-MODEL = '[[model]]\nkind = "als"\nfactors = 2\niterations = 2\n[audits.accuracy]\nsamples = 2\n'
+MODEL = '[[model]]\nkind = "als"\nfactors = 2\niterations = 2\n[audits.accuracy]\n'
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_two_logs_get_the_ids_of_both() -> None:
     assert halves.train.item_ids.to_list() == halves.test.item_ids.to_list() == [10, 20, 30]
     assert halves.train.scale == halves.test.scale == (1.0, 5.0)
     subject = Subject(ALS(factors=2).fit(halves.train), ALS(factors=2), halves.train, halves.test)
-    assert Accuracy(samples=2).run(subject).frame.height > 0
+    assert Accuracy().run(subject).frame.height > 0
 
 
 def test_a_run_takes_both_files_as_they_are(folder: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 SMALLER: dict[str, dict[str, Any]] = {
     "01-audit-an-implicit-model": {"users, items": (150, 120), "asked": 6},
-    "02-compare-before-a-release": {"samples": 100},
+    "02-compare-before-a-release": {"k": 10},
     "03-reachability-and-recourse-of-one-person": {"wishes": 4, "draws": 500},
     "04-a-policy-of-your-own-in-a-simulation": {"users, items": (60, 80), "steps, trials": (12, 4)},
     "05-reproduce-a-papers-figure": {"worlds": 1},

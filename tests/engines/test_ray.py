@@ -94,8 +94,8 @@ class TestTheSameBits:
     @pytest.mark.parametrize(
         "audit",
         [
-            ra.Accuracy(samples=20),
-            ra.Exposure(samples=20),
+            ra.Accuracy(),
+            ra.Exposure(),
             ra.Reachability(users=30, targets=5),
             ra.Instability(viewers=20, editors=20),
             ra.Agency(users=10, targets=3),
@@ -303,7 +303,7 @@ def test_the_budget_of_a_service_is_shared(tmp_path: Path) -> None:
     with serving(well) as service:
         how: dict[str, Any] = {"rate": None, "cache": tmp_path, "answer": "recommendations[].id"}
         model = from_http(f"{service.url}/?user={{user}}", log(48), budget=11, **how)
-        result = ra.exposure(model, samples=20, engine=Ray())
+        result = ra.exposure(model, engine=Ray())
     assert service.asked == AnswerCache(tmp_path).queries == 11
     assert sum(result.facts["failed"].values()) == 48 - 11
 

@@ -42,7 +42,6 @@ factors = 3
 [audits.reachability]
 actions = {kind = "next-k", k = 3}
 users = 400
-samples = 5
 refits = 0
 """
 PAIRS = """
@@ -51,7 +50,6 @@ edits = {kind = "next-k", k = 2}
 viewers = 200
 editors = 20
 pairs = true
-samples = 5
 refits = 0
 """
 DRIVER = """

@@ -55,7 +55,7 @@ def explored(
     films.write_parquet(folder / "films.parquet")
     data_table = 'file = "ratings.parquet"\ntime = "time"\nitems = "films.parquet"\ntitle = "title"\n'
     data_table += f'scale = {scale}\ncategories = {{genre = "genre"}}\n'
-    text = f"[data]\n{data_table}{models}\n[audits.accuracy]\nsamples = 20\n{more}"
+    text = f"[data]\n{data_table}{models}\n[audits.accuracy]\n{more}"
     return execute(parse(text, source="run.toml", folder=folder), folder / "run")
 
 

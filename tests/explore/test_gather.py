@@ -202,7 +202,7 @@ def test_a_log_without_titles_or_categories(tmp_path: Path, world: Any) -> None:
     from recaudit.runs import execute, parse
 
     world.data.frame().write_parquet(tmp_path / "bare.parquet")
-    text = f'[data]\nfile = "bare.parquet"\n{ALS}\n[audits.accuracy]\nsamples = 20\n'
+    text = f'[data]\nfile = "bare.parquet"\n{ALS}\n[audits.accuracy]\n'
     bare = execute(parse(text, source="run.toml", folder=tmp_path), tmp_path / "run")
     payload = explore(bare, users=1, folder=tmp_path).payload
     assert payload["items"]["genres"] == []
@@ -214,7 +214,7 @@ def test_clicks_are_given_or_taken_back(tmp_path: Path, world: Any) -> None:
 
     world.data.frame().write_parquet(tmp_path / "clicks.parquet")
     models = '[[model]]\nkind = "ease"\n[[model]]\nkind = "wals"\nfactors = 4\nvalues = "ones"\n'
-    text = f'[data]\nfile = "clicks.parquet"\nrating = false\n{models}\n[audits.accuracy]\nsamples = 20\n'
+    text = f'[data]\nfile = "clicks.parquet"\nrating = false\n{models}\n[audits.accuracy]\n'
     clicks = execute(parse(text, source="run.toml", folder=tmp_path), tmp_path / "run")
     found = explore(clicks, users=1, folder=tmp_path)
     assert [model["label"] for model in found.payload["models"]] == ["EASE"]

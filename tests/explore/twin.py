@@ -13,6 +13,7 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.policies import Softmax, top_items
 from recaudit.solvers.lists.calibrated import calibrated_lists
 from recaudit.solvers.lists.objective import CategoryVectors, divergence, list_distribution
+from recaudit.ties import TieKeys
 
 
 class PageState(NamedTuple):
@@ -51,12 +52,15 @@ def twin(payload: dict[str, Any], state: PageState) -> Twin:
         scores = array(view["base"]).copy()
         scores[other["moved"]] = _summed(other["slope"], other["intercept"], ratings)
     values, allowed = torch.from_numpy(scores)[None], torch.from_numpy(free)[None]
-    order = top_items(values, allowed, int(free.sum()))[0]
+    ties = TieKeys(
+        array(payload["people"][state.person]["key"], np.uint64), array(payload["items"]["keys"], np.uint64)[rows]
+    )
+    order = top_items(values, allowed, int(free.sum()), ties)[0]
     shown = order[: model["n"]]
     shares, p = _shares(payload["items"]), array(payload["people"][state.person]["interests"])[None]
     if state.weight > 0:
         vectors = CategoryVectors.of(shares[rows])
-        settings: dict[str, Any] = {"weight": state.weight, "size": model["n"], "horizon": "prefix"}
+        settings: dict[str, Any] = {"weight": state.weight, "size": model["n"], "horizon": "prefix", "ties": ties}
         made = calibrated_lists(scores[None], free[None], vectors, p, **settings).lists[0]
         shown = made[made >= 0]
     chances = np.exp(Softmax(beta=state.beta).log_probabilities(values, allowed)[0].numpy())

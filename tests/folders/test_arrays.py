@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
-from recaudit.folders.arrays import encoded, read
+from recaudit.folders.arrays import _digest, encoded, read
 
 ARRAYS = {"a": np.arange(6.0).reshape(2, 3), "b": np.array(3, dtype=np.uint64), "c": np.array([True, False])}
 
@@ -43,4 +45,37 @@ def test_any_other_file_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_such_file(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(ValueError, match="x"):
+        read(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        (2**63).to_bytes(8, "little") + b"{}",
+        (10**9).to_bytes(8, "little") + b"{}" + bytes(100),
+        b"\x10" + bytes(7) + b'{"a":[1,2],"b":1',
+        b"\x50" + bytes(7) + b'{"a":{"dtype":"F64","shape":[1000000000000],"data_offsets":[0,8]}}'.ljust(80) + bytes(8),
+        b"\x50" + bytes(7) + b'{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8000000000]}}'.ljust(80) + bytes(8),
+        b"\x50" + bytes(7) + b'{"a":{"dtype":"F64","shape":[-1],"data_offsets":[0,8]}}'.ljust(80) + bytes(8),
+    ],
+)
+def test_headers_that_lie_are_refused_before_anything_is_read(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(ValueError, match="x holds no arrays"):
+        read(tmp_path / "x")
+
+
+def test_a_header_has_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x").write_bytes(encoded(ARRAYS, {"said": "x" * 2000}))
+    assert read(tmp_path / "x")[1] == {"said": "x" * 2000}
+    monkeypatch.setattr("recaudit.folders.arrays.MAX_HEADER_BYTES", 1000)
+    with pytest.raises(ValueError, match="header"):
+        read(tmp_path / "x")
+
+
+def test_a_description_that_is_nested_too_deeply(tmp_path: Path) -> None:
+    text = "[" * 100_000 + "]" * 100_000
+    plain = json.dumps([_digest(ARRAYS, text), text])
+    (tmp_path / "x").write_bytes(save(dict(ARRAYS), metadata={"about": plain}))
+    with pytest.raises(ValueError, match="x holds no arrays"):
         read(tmp_path / "x")

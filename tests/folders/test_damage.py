@@ -56,6 +56,6 @@ def test_the_script_sees_a_wrong_number(
 ) -> None:
     from recaudit.folders import FileRecord
 
-    monkeypatch.setattr(FileRecord, "fault", lambda self, path: None if path.is_file() else "missing")
+    monkeypatch.setattr(FileRecord, "fault", lambda self, place: None if place.path.is_file() else "missing")
     assert script.main(damages=4, seed=5) == 1
     assert "verify found nothing" in capsys.readouterr().err

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from folders.forged import forge
 from recaudit import lock
 from recaudit.errors import DamagedError, DamageWarning, InputError
 from recaudit.folders import MANIFEST, Folder, Manifest, claimed, keep, read_manifest, verify
@@ -63,11 +63,8 @@ class TestReading:
 
 
 def forged(path: Path, **changes: object) -> None:
-    """A manifest by somebody who knows how digests are made."""
-    content = json.loads((path / MANIFEST).read_bytes()) | changes
-    del content["sha256"]
-    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
-    (path / MANIFEST).write_text(json.dumps({**content, "sha256": digest}, indent=2) + "\n")
+    """A manifest with other fields."""
+    forge(path, lambda content: content.update(changes))
 
 
 class TestStrangers:
@@ -89,7 +86,14 @@ class TestStrangers:
         elsewhere = folder.path.parent / "elsewhere"
         (folder.path / "results").rename(elsewhere)
         (folder.path / "results").symlink_to(elsewhere)
-        assert {finding.name for finding in verify(folder.path).lost} == {"results/a", "results/b"}
+        found = verify(folder.path)
+        assert {(finding.name, finding.fault) for finding in found.lost} == {
+            ("results/a", "link"),
+            ("results/b", "link"),
+        }
+        assert [(finding.name, finding.fault) for finding in found.irregular] == [("results", "link")]
+        with pytest.raises(DamagedError, match="symbolic link"):
+            Folder.open(folder.path, "audit").checked("results/a")
         folder.put({}, without=["results/a"])
         folder.put({"results/b": b"new"})
         assert {path.name: path.read_bytes() for path in elsewhere.iterdir()} == {"a": b"one", "b": b"two"}
@@ -109,8 +113,117 @@ class TestStrangers:
         assert not (run.path / "A").exists()
         assert (tmp_path / "elsewhere" / "x" / "a").read_bytes() == b"mine"
 
+    def test_the_manifest_is_not_read_through_a_link(self, folder: Folder, tmp_path: Path) -> None:
+        (folder.path / MANIFEST).rename(tmp_path / "theirs")
+        (folder.path / MANIFEST).symlink_to(tmp_path / "theirs")
+        with pytest.raises(DamagedError, match="symbolic link"):
+            Folder.open(folder.path, "audit")
+        assert [(finding.name, finding.fault) for finding in verify(folder.path).lost] == [(MANIFEST, "link")]
+
+    def test_a_pipe_in_the_place_of_a_file_does_not_block(self, folder: Folder) -> None:
+        for name in ("results/a", MANIFEST):
+            (folder.path / name).unlink()
+            os.mkfifo(folder.path / name)
+            assert ("results/a" if name != MANIFEST else MANIFEST, "special") in {
+                (finding.name, finding.fault) for finding in verify(folder.path).lost
+            }
+        with pytest.raises(DamagedError, match="not a regular file"):
+            Folder.open(folder.path, "audit")
+
+    @pytest.mark.parametrize("link", [False, True])
+    @pytest.mark.parametrize("name", ["a\x1b[2Jb", "a\nwhole", "a\u202eb", "a\x85b", "\ud800"])
+    def test_names_cannot_change_what_a_terminal_shows(self, folder: Folder, name: str, *, link: bool) -> None:
+        forged(folder.path, **({"folders": {name: None}} if link else {"files": {name: {"bytes": 1, "sha256": "0"}}}))
+        with pytest.raises(DamagedError):
+            Folder.open(folder.path, "audit")
+
+    @pytest.mark.parametrize("address", ["http://127.0.0.1:9/x", "ftp://127.0.0.1/x", "/etc", "..", "x", "\0", "/proc"])
+    def test_tables_elsewhere_are_not_looked_for(self, folder: Folder, address: str) -> None:
+        forged(folder.path, elsewhere={"results": address})
+        if address == "\0":
+            with pytest.raises(DamagedError):
+                Folder.open(folder.path, "audit")
+            return
+        for parts in (None, folder.path, folder.path.parent):
+            assert {finding.fault for finding in verify(folder.path, parts).lost} == {"outside"}
+            with pytest.raises(InputError) as refused:
+                Folder.open(folder.path, "audit", parts=parts).checked("results/a")
+            assert refused.value.argument == "parts"
+
+    def test_a_path_through_the_folder_of_parts_and_out_of_it_again(self, folder: Folder, tmp_path: Path) -> None:
+        (tmp_path / "parts").mkdir()
+        (tmp_path / "a").write_bytes(b"one")
+        forged(folder.path, elsewhere={"results": f"{tmp_path}/parts/.."})
+        assert {finding.fault for finding in verify(folder.path, tmp_path / "parts").lost} == {"outside"}
+
+
+class TestLock:
+    @pytest.mark.parametrize("exists", [False, True])
+    def test_a_link_is_left_as_it_is_and_so_is_its_target(
+        self, folder: Folder, tmp_path: Path, *, exists: bool
+    ) -> None:
+        victim = tmp_path / "victim"
+        if exists:
+            victim.write_text("1234\n")
+        (folder.path / lock.NAME).symlink_to(victim)
+        with pytest.raises(DamagedError, match=lock.NAME):
+            keep(folder.path, "report.html", b"new")
+        assert victim.exists() == exists
+        assert not exists or victim.read_text() == "1234\n"
+        assert (folder.path / lock.NAME).is_symlink()
+        assert [(finding.name, finding.fault) for finding in verify(folder.path).lost] == [(lock.NAME, "link")]
+
+    def test_a_second_name_of_another_file(self, folder: Folder, tmp_path: Path) -> None:
+        (tmp_path / "victim").write_text("1234\n")
+        (folder.path / lock.NAME).hardlink_to(tmp_path / "victim")
+        with pytest.raises(DamagedError, match=lock.NAME):
+            keep(folder.path, "report.html", b"new")
+        assert (tmp_path / "victim").read_text() == "1234\n"
+
+    @pytest.mark.parametrize("content", ["precious", "12\n34\n", "9" * 100])
+    def test_a_file_that_is_no_lock(self, folder: Folder, content: str) -> None:
+        (folder.path / lock.NAME).write_text(content)
+        with pytest.raises(DamagedError, match=lock.NAME):
+            keep(folder.path, "report.html", b"new")
+        assert (folder.path / lock.NAME).read_text() == content
+
+    def test_a_pipe_or_a_folder(self, folder: Folder) -> None:
+        for make, remove in ((os.mkfifo, os.unlink), (os.mkdir, os.rmdir)):
+            make(folder.path / lock.NAME)
+            with pytest.raises(DamagedError, match=lock.NAME):
+                keep(folder.path, "report.html", b"new")
+            assert [(finding.name, finding.fault) for finding in verify(folder.path).lost] == [(lock.NAME, "special")]
+            remove(folder.path / lock.NAME)
+
+    @pytest.mark.parametrize("left", ["", "1234", "1234\n"])
+    def test_what_a_killed_run_left_is_taken_over(self, folder: Folder, left: str) -> None:
+        (folder.path / lock.NAME).write_text(left)
+        with lock.alone(folder.path):
+            assert (folder.path / lock.NAME).read_text() == f"{os.getpid()}\n"
+        assert not (folder.path / lock.NAME).exists()
+
 
 class TestVerify:
+    def test_links_and_special_files_that_no_manifest_lists_are_named(self, folder: Folder) -> None:
+        (folder.path / "link").symlink_to("nowhere")
+        (folder.path / ".recaudit-link").symlink_to("nowhere")
+        os.mkfifo(folder.path / "results" / "pipe")
+        found = verify(folder.path)
+        assert [(finding.name, finding.fault) for finding in found.irregular] == [
+            (".recaudit-link", "link"),
+            ("link", "link"),
+            ("results/pipe", "special"),
+        ]
+        assert (found.lost, found.unknown) == ((), ())
+
+    def test_folders_without_end(self, folder: Folder) -> None:
+        deep = folder.path
+        for _ in range(1200):
+            deep /= "d"
+            deep.mkdir()
+        (deep / "x").write_text("mine")
+        assert len(verify(folder.path).unknown) == 1
+
     def test_whole_damaged_missing_and_unknown(self, folder: Folder) -> None:
         assert verify(folder.path).lost == ()
         (folder.path / "results" / "a").write_bytes(b"two")

@@ -13,10 +13,10 @@ from scipy import stats
 
 import recaudit as ra
 from recaudit.data import Interactions
-from recaudit.errors import BudgetSpentError, InputError, NotSupportedError, SystemFailedError
-from recaudit.interventions import NextK
+from recaudit.errors import BudgetSpentError, InputError, MachineError, NotSupportedError, SystemFailedError
+from recaudit.interventions import AnyActions, Future, NextK, Past
 from recaudit.models import ALS, OpaqueResponse
-from recaudit.models.given.black_box import LOWEST_LOG, History, as_black_box, from_system
+from recaudit.models.given.black_box import LOWEST_LOG, History, as_black_box, from_system, seeing_others
 from recaudit.models.given.queries import ListSampling, Queries
 from recaudit.policies import EpsilonGreedy, Softmax
 from recaudit.testing.models import some_ratings
@@ -49,7 +49,8 @@ class TestWhatIsAsked:
 
     def test_somebody_else_looks(self, tiny: Interactions) -> None:
         system = Recorder(4)
-        from_system(tiny, scores=system).respond(2, 1, tiny.items_at(["a"])).scores(np.array([1.0]))
+        model = seeing_others(from_system(tiny, scores=system))
+        model.respond(2, 1, tiny.items_at(["a"])).scores(np.array([1.0]))
         assert system.asked == [History("bob", "cem", ("a", "b"), (1.0, 4.0))]
 
     def test_a_log_without_times(self) -> None:
@@ -335,13 +336,42 @@ def test_a_system_may_leave_out_items(tiny: Interactions) -> None:
     assert found.settings["not_predicted"] == 1
 
 
-def test_a_system_may_say_what_it_cannot_do(tiny: Interactions) -> None:
+def test_a_system_sees_the_history_of_the_target_user_only(tiny: Interactions) -> None:
+    queries: list[History] = []
+
     def scores(history: History) -> list[float]:
-        if history.user != history.viewer:
-            raise NotSupportedError("others move nothing here")
-        return [1.0, 2.0, 3.0, 4.0]
+        queries.append(history)
+        return [float(item in history.items) for item in tiny.item_ids]
 
     model = from_system(tiny, scores=scores)
-    with pytest.raises(NotSupportedError, match="others move nothing here"):
-        model.respond(0, 1, np.array([2])).scores(np.array([5.0]))
-    assert model.queries.asked == 1
+    response = model.respond(0, 1, np.array([2]))
+    assert torch.equal(response.scores(np.array([5.0])), model.scores(np.array([0]))[0])
+    assert {(history.user, history.viewer) for history in queries} == {(tiny.user_ids[0], tiny.user_ids[0])}
+    assert {history.items for history in queries} == {tuple(tiny.item_ids.gather(tiny.history(0)[0]).to_list())}
+
+
+@pytest.mark.parametrize("edits", [NextK(1), Past(1), Future(1)])
+def test_instability_of_a_system_that_sees_one_history_is_0(tiny: Interactions, edits: AnyActions) -> None:
+    rows = tiny.frame().select("user", "item", "rating").with_columns(time=pl.int_range(pl.len()))
+    times = Interactions.from_frame(rows, scale=tiny.scale, time="time")
+    model = from_system(times, scores=lambda history: [float(item in history.items) for item in times.item_ids])
+    found = ra.instability(model, edits=edits, policy=Softmax(beta=2.0))
+    known = found.pairs.drop_nulls("value")
+    assert set(known["value"]) == set(known["upper"]) == {0.0}
+    assert set(known["status"].cast(pl.String)) == {"solved"}
+    assert "no effect" in found.facts["rule"]
+    assert model.queries.asked == 0
+
+
+@pytest.mark.parametrize("error", [MemoryError(), MachineError("the disk is full"), OSError(28, "No space left")])
+def test_errors_of_the_machine_are_not_failures_of_the_system(tiny: Interactions, error: Exception) -> None:
+    calls = []
+
+    def scores(_: History) -> list[float]:
+        calls.append(1)
+        raise error
+
+    model = from_system(tiny, scores=scores, retries=2)
+    with pytest.raises(type(error)):
+        ra.exposure(model)
+    assert len(calls) == 1

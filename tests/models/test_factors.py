@@ -387,7 +387,7 @@ class TestNoRule:
             ra.instability(vectors, edits=NextK(1))
 
     def test_what_needs_none_is_answered(self, vectors: FactorVectors) -> None:
-        assert ra.exposure(vectors, k=1, samples=2).frame["value"].is_not_null().any()
+        assert ra.exposure(vectors, k=1).frame["value"].is_not_null().any()
 
     def test_a_rule_can_be_given_later_and_is_named(self, vectors: FactorVectors) -> None:
         result = ra.reachability(vectors.with_update(SgdStep(step=0.25)), actions=NextK(1))

@@ -123,7 +123,7 @@ def test_one_answer_that_is_none_costs_one_user(tmp_path: Path, case: str) -> No
     train, test = ra.splits.leave_last(log(6))
     with serving(for_one(wrong)) as service:
         model = from_http(f"{service.url}/?user={{user}}", train, **settings(tmp_path))
-        accuracy, exposure = ra.accuracy(model, test, k=3, samples=20), ra.exposure(model, k=3, samples=20)
+        accuracy, exposure = ra.accuracy(model, test, k=3), ra.exposure(model, k=3)
     for result, metric in ((accuracy, "ndcg"), (exposure, "novelty")):
         row = result.frame.filter(metric=metric).row(0, named=True)
         assert (row["users"], row["excluded"], row["status"]) == (5, 1, "solved")
@@ -150,7 +150,7 @@ def test_nobody_answers(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))  # nobody listens
         train, test = ra.splits.leave_last(log(6))
         model = from_http(f"http://127.0.0.1:{taken.getsockname()[1]}/{{user}}", train, **settings(tmp_path))
-        results = [ra.accuracy(model, test, samples=20), ra.exposure(model, samples=20)]
+        results = [ra.accuracy(model, test), ra.exposure(model)]
     for result in results:
         assert result.frame["value"].null_count() == len(result.frame)
         assert set(result.frame["excluded"]) == {6}
@@ -203,7 +203,7 @@ class TestAskingAgain:
     def test_each_try_is_a_query_of_the_budget(self, tmp_path: Path) -> None:
         with serving(WRONG["unavailable"][0]) as service:
             model = from_http(f"{service.url}/?user={{user}}", log(9), **settings(tmp_path, retries=2, budget=4))
-            result = ra.exposure(model, samples=20)
+            result = ra.exposure(model)
         assert service.asked == 4
         told = list(result.facts["failed"])
         assert [why for why in told if "503 Service Unavailable; 3 tries" in why]
@@ -239,7 +239,7 @@ class TestAskingAgain:
 
         with serving(down_at_first) as service:
             model = from_http(f"{service.url}/?user={{user}}", log(12), **settings(tmp_path, retries=3))
-            result = ra.exposure(model, samples=20)
+            result = ra.exposure(model)
         # Four tries for each of three, then one for each until one is answered.
         assert list(result.facts["failed"].values()) == [3, 2]
         assert service.asked == 3 * 4 + 2 + 7

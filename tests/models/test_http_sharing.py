@@ -33,7 +33,7 @@ def asked(service: Service, folder: Path, users: int = 48, **settings: Any) -> B
 def test_all_workers_share_budget_and_places(tmp_path: Path, engine: Engine) -> None:
     with serving(slowly) as service:
         model = asked(service, tmp_path, budget=11, concurrency=1)
-        result = ra.exposure(model, samples=20, engine=engine)
+        result = ra.exposure(model, engine=engine)
     assert service.asked == 11
     assert service.most == 1
     assert sum(result.facts["failed"].values()) == 48 - 11
@@ -42,8 +42,8 @@ def test_all_workers_share_budget_and_places(tmp_path: Path, engine: Engine) -> 
 
 def test_any_number_of_workers_gives_the_same_numbers(tmp_path: Path) -> None:
     with serving(well) as service:
-        serial = ra.exposure(asked(service, tmp_path / "serial"), samples=20)
-        other = ra.exposure(asked(service, tmp_path / "other"), samples=20, engine=Threads(4))
+        serial = ra.exposure(asked(service, tmp_path / "serial"))
+        other = ra.exposure(asked(service, tmp_path / "other"), engine=Threads(4))
     for name, table in serial.tables.items():
         assert table.equals(other.tables[name])
     assert set(users_asked(service).values()) == {2}
@@ -59,7 +59,7 @@ def test_threads_that_begin_at_once_share_their_connections(tmp_path: Path, monk
     start = http_transport._service.__wrapped__
     monkeypatch.setattr(http_transport, "_service", slow_to_start)
     with serving(well) as service:
-        result = ra.exposure(asked(service, tmp_path), samples=20, engine=Threads(4))
+        result = ra.exposure(asked(service, tmp_path), engine=Threads(4))
     assert "failed" not in result.facts
     assert len(MADE) == 1
 

@@ -94,7 +94,7 @@ class TestTheModel:
         model = from_lists(frame, tiny, unknown="ignore")
         assert model.own_lists(np.arange(3)).tolist() == [[-1, 3], [-1, -1], [NO_LIST, NO_LIST]]
         told = {"users": 2, "without": 1, "shorter": 2, "seen": 0, "left_out": 2, "unknown_users": 0}
-        assert ra.exposure(model, k=2, samples=2).settings["lists"] == told
+        assert ra.exposure(model, k=2).settings["lists"] == told
 
     def test_it_survives_pickling(self, tiny: Interactions) -> None:
         model = pickle.loads(pickle.dumps(from_lists(SHOWN, tiny)))
@@ -105,14 +105,14 @@ class TestTheModel:
         with pytest.raises(NotSupportedError, match=r"have no scores\. Accuracy.*from_system"):
             model.scores(np.array([0]))
         with pytest.raises(NotSupportedError, match=r"taken as they are.*Softmax"):
-            ra.recommend(model, policy=Softmax())
+            ra.recommend(model, policy=Softmax(beta=1.0))
 
 
 class TestAccuracy:
     def test_who_has_no_list_is_excluded_and_a_short_list_stays_short(
         self, tiny: Interactions, later: Interactions
     ) -> None:
-        found = ra.accuracy(from_lists(SHOWN, tiny), later, k=4, samples=5, by=())
+        found = ra.accuracy(from_lists(SHOWN, tiny), later, k=4, by=())
         assert dict(found.users.select("user", "recall").iter_rows()) == {"ada": 1, "bob": 0, "cem": None}
         rows = {row["metric"]: row for row in found.frame.iter_rows(named=True)}
         assert rows["recall"]["value"] == pytest.approx(1 / 2)
@@ -124,14 +124,14 @@ class TestAccuracy:
         assert found.settings["lists"] == told
 
     def test_groups_of_items_leave_them_out_too(self, tiny: Interactions, later: Interactions) -> None:
-        found = ra.accuracy(from_lists(SHOWN, tiny), later, k=4, samples=2, by=["popularity"])
+        found = ra.accuracy(from_lists(SHOWN, tiny), later, k=4, by=["popularity"])
         rows = found.by("popularity").filter(pl.col("metric") == "recall", pl.col("value").is_not_null())
         assert (rows["value"] * rows["users"]).sum() == pytest.approx(1)
         assert rows["users"].sum() == 2
 
     def test_a_list_of_unknown_items_finds_nothing(self, tiny: Interactions, later: Interactions) -> None:
         lists = pl.DataFrame({"user": ["bob"], "item": ["x"], "rank": [1]})
-        found = ra.accuracy(from_lists(lists, tiny, unknown="ignore"), later, k=1, samples=2, by=())
+        found = ra.accuracy(from_lists(lists, tiny, unknown="ignore"), later, k=1, by=())
         assert dict(found.users.select("user", "recall").iter_rows()) == {"ada": None, "bob": 0, "cem": None}
 
     def test_a_frame_needs_the_log_that_the_system_knew(self, tiny: Interactions, later: Interactions) -> None:
@@ -139,7 +139,7 @@ class TestAccuracy:
             ra.accuracy(SHOWN, later)
         with pytest.raises(InputError, match="test"):
             ra.accuracy(SHOWN, None)
-        settings: dict[str, Any] = {"k": 2, "samples": 2, "by": ()}
+        settings: dict[str, Any] = {"k": 2, "by": ()}
         subject = Subject(lists=SHOWN, data=tiny, test=later)
         expected = ra.accuracy(from_lists(SHOWN, tiny), later, **settings)
         assert_frame_equal(ra.accuracy(subject, **settings).frame, expected.frame)
@@ -156,15 +156,15 @@ class TestTheSameAsTheModel:
     """The lists of a model, as a frame, have its numbers."""
 
     def test_accuracy(self, model: Any, lists: ShownLists, split: Split) -> None:
-        own, given = (ra.accuracy(each, split.test, samples=10) for each in (model, lists))
+        own, given = (ra.accuracy(each, split.test) for each in (model, lists))
         ranked = pl.col("metric").is_in(["rmse", "mae"]).not_()
         assert_frame_equal(own.frame.filter(ranked), given.frame.filter(ranked))
         assert_frame_equal(own.groups.filter(ranked), given.groups.filter(ranked))
         assert given.difference(own, "ndcg")["value"].to_list() == [0]
 
     def test_exposure(self, model: Any, lists: ShownLists) -> None:
-        own, given = (ra.exposure(each, samples=10) for each in (model, lists))
-        direct = ra.exposure(ra.recommend(model, n=10), model.data, samples=10, engine=Threads(2))
+        own, given = (ra.exposure(each) for each in (model, lists))
+        direct = ra.exposure(ra.recommend(model, n=10), model.data, engine=Threads(2))
         for name, table in own.tables.items():
             assert_frame_equal(table, given.tables[name])
             assert_frame_equal(table, direct.tables[name])
@@ -173,20 +173,20 @@ class TestTheSameAsTheModel:
         data = model.data
         half = data.user_ids[::2]
         shown = ra.recommend(model, n=10, users=half)
-        found = ra.exposure(from_lists(shown, data), samples=50, by=())
+        found = ra.exposure(from_lists(shown, data), by=())
         coverage = found.frame.row(by_predicate=pl.col("metric") == "coverage", named=True)
         assert coverage["value"] == shown["item"].n_unique() / data.n_items
         assert (coverage["users"], coverage["excluded"]) == (len(half), data.n_users - len(half))
         assert found.users["novelty"].null_count() == data.n_users - len(half)
 
     def test_calibration(self, model: Any, lists: ShownLists) -> None:
-        own, given = (ra.calibration(each, k=10, samples=10) for each in (model, lists))
+        own, given = (ra.calibration(each, k=10) for each in (model, lists))
         for name, table in own.tables.items():
             assert_frame_equal(table, given.tables[name])
 
     def test_folding_of_what_is_shown(self, model: Any, lists: ShownLists) -> None:
-        own, given = (ra.folding(each, samples=10) for each in (model, lists))
-        direct = ra.folding(ra.recommend(model, n=10), model.data, samples=10)
+        own, given = (ra.folding(each) for each in (model, lists))
+        direct = ra.folding(ra.recommend(model, n=10), model.data)
         shown = pl.col("metric").is_in(["unrelated_share", "shown_relatedness"])
         assert_frame_equal(own.frame.filter(shown), given.frame.filter(shown))
         assert_frame_equal(given.frame, direct.frame)
@@ -195,7 +195,7 @@ class TestTheSameAsTheModel:
     def test_two_systems_are_compared_on_the_users_who_have_both(self, model: Any, split: Split) -> None:
         frame = ra.recommend(model, n=10)
         some = frame.filter(pl.col("user").is_in(split.train.user_ids[:40].implode()))
-        one, other = (ra.accuracy(from_lists(each, split.train), split.test, samples=5) for each in (some, frame))
+        one, other = (ra.accuracy(from_lists(each, split.train), split.test) for each in (some, frame))
         gain = one.difference(other, "ndcg")
         assert gain["value"].to_list() == [0]
         assert gain["users"].to_list() == one.frame.filter(metric="ndcg")["users"].to_list()
@@ -217,7 +217,7 @@ class TestWhatListsDoNotSay:
 
     def test_another_order(self, lists: ShownLists, split: Split) -> None:
         with pytest.raises(NotSupportedError, match="taken as they are"):
-            ra.reranking(lists, split.test, k=5, samples=2)
+            ra.reranking(lists, split.test, k=5)
 
 
 COMPOSED = {"intervention": Own(NextK(3)), "outcome": Probability(), "functional": Value(), "over": Max()}

@@ -79,6 +79,19 @@ def test_a_configuration_runs_it_into_a_report(folder: Path) -> None:
     assert step["settings"]["policy"] == {"kind": "logistic", "steepness": 2.0, "middle": 3.0}
 
 
+def test_a_page_is_made_of_it_only_if_the_user_allows_its_module(folder: Path) -> None:
+    (folder / "run.toml").write_text(CONFIG)
+    command("audit", "run.toml", "--out", "out")
+    page = ("explore", "out", "--users", "1", "--json")
+    assert json.loads(command(*page))["models"] == ["ALS"]
+    refused = CliRunner().invoke(app, [*page, "--model", "RecentlyPopular"])
+    assert refused.exit_code == 2
+    module = "recaudit_example"
+    assert f"--allow-code {module}" in refused.output
+    allowed = CliRunner().invoke(app, [*page, "--model", "RecentlyPopular", "--allow-code", module])
+    assert allowed.exit_code == 0, allowed.output
+
+
 def test_a_simulation_runs_it_in_the_loop(folder: Path) -> None:
     (folder / "loop.toml").write_text(SIMULATION)
     command("simulate", "loop.toml", "--out", "out")

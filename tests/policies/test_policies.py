@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from recaudit.errors import InputError
-from recaudit.policies import EpsilonGreedy, Power, Softmax, Top1, top_items
+from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1, top_items
 from recaudit.registry import POLICIES
 from recaudit.specification import as_data
 from recaudit.testing.policies import PolicyContract
+from recaudit.ties import TieKeys
 
 EVERYTHING = torch.ones(1, 3, dtype=torch.bool)
+THREE = TieKeys.in_order(3)
 
 
 class TestTop1(PolicyContract):
@@ -41,9 +43,18 @@ class TestPower(PolicyContract):
     policy = Power(power=3)
 
 
-def test_top1_takes_the_first_of_equals() -> None:
-    probabilities = Top1().log_probabilities(torch.tensor([[1.0, 2.0, 2.0]]), EVERYTHING).exp()
-    assert probabilities.tolist() == [[0, 1, 0]]
+def test_top1_takes_the_one_of_equals_that_the_keys_say() -> None:
+    scores = torch.tensor([[1.0, 2.0, 2.0]])
+    for keys, top in (([0, 1, 2], 1), ([0, 2, 1], 2)):
+        ties = TieKeys.in_order(3).columns(np.array(keys))
+        probabilities = Top1().log_probabilities(scores, EVERYTHING, ties).exp()
+        assert probabilities.tolist() == [[float(item == top) for item in range(3)]]
+
+
+@pytest.mark.parametrize("policy", [Top1(), EpsilonGreedy()])
+def test_policies_that_prefer_one_of_equals_need_tie_keys(policy: Policy) -> None:
+    with pytest.raises(InputError, match=r"ties: received None.*data\.tie_keys"):
+        policy.log_probabilities(torch.ones(1, 3), EVERYTHING)
 
 
 def test_softmax_of_two_items_is_a_sigmoid() -> None:
@@ -58,7 +69,7 @@ def test_softmax_keeps_log_probabilities_that_underflow() -> None:
 
 @pytest.mark.parametrize(("epsilon", "expected"), [(0.2, [0.1, 0.8, 0.1]), (0, [0, 1, 0]), (1, [0.5, 0, 0.5])])
 def test_epsilon_greedy_shares_epsilon_among_the_others(epsilon: float, expected: list[float]) -> None:
-    logs = EpsilonGreedy(epsilon=epsilon).log_probabilities(torch.tensor([[1.0, 3.0, 2.0]]), EVERYTHING)
+    logs = EpsilonGreedy(epsilon=epsilon).log_probabilities(torch.tensor([[1.0, 3.0, 2.0]]), EVERYTHING, THREE)
     assert logs.exp()[0].tolist() == pytest.approx(expected, rel=1e-15)
 
 
@@ -95,9 +106,10 @@ def test_exploring_hardly_ever_is_hardly_exploring() -> None:
     scores = torch.from_numpy(draw.normal(size=(50, 30)))
     allowed = torch.from_numpy(draw.random((50, 30)) < 0.6)
     keys = np.arange(50).astype(np.uint64), np.arange(30).astype(np.uint64)
-    best = top_items(scores, allowed, 10)
+    ties = TieKeys(*keys)
+    best = top_items(scores, allowed, 10, ties)
     for epsilon in (0.0, 1e-12):
-        np.testing.assert_array_equal(EpsilonGreedy(epsilon=epsilon).sample(scores, allowed, 10, 3, *keys), best)
+        np.testing.assert_array_equal(EpsilonGreedy(epsilon=epsilon).sample(scores, allowed, 10, 3, *keys, ties), best)
 
 
 def test_so_many_places_are_explored() -> None:
@@ -105,7 +117,8 @@ def test_so_many_places_are_explored() -> None:
     n, items, slate, epsilon = 4000, 200, 5, 0.3
     scores = torch.arange(items, 0, -1, dtype=torch.float64).expand(n, -1)
     keys = np.arange(n).astype(np.uint64), np.arange(items).astype(np.uint64)
-    drawn = EpsilonGreedy(epsilon=epsilon).sample(scores, torch.ones_like(scores, dtype=torch.bool), slate, 3, *keys)
+    everything, ties = torch.ones_like(scores, dtype=torch.bool), TieKeys(*keys)
+    drawn = EpsilonGreedy(epsilon=epsilon).sample(scores, everything, slate, 3, *keys, ties)
     explored = np.zeros(drawn.shape, dtype=bool)
     for row, shown in enumerate(drawn):
         left = list(range(items))
@@ -119,13 +132,15 @@ def test_so_many_places_are_explored() -> None:
 @given(
     arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=12), elements=st.integers(-3, 3).map(float)),
     st.integers(1, 15),
+    st.integers(0, 2**63),
 )
-def test_top_items_equals_a_stable_sort(scores: NDArray[np.float64], n: int) -> None:
+def test_top_items_equals_a_sort_by_score_and_key(scores: NDArray[np.float64], n: int, seed: int) -> None:
     allowed = np.asarray(scores % 3 != 1)
-    found = top_items(torch.from_numpy(scores), torch.from_numpy(allowed), n)
+    ties = TieKeys(*(np.arange(count, dtype=np.uint64) + np.uint64(seed) for count in scores.shape))
+    found = top_items(torch.from_numpy(scores), torch.from_numpy(allowed), n, ties)
     for row in range(len(scores)):
         candidates = np.flatnonzero(allowed[row])
-        best = candidates[np.argsort(-scores[row, candidates], kind="stable")][:n].tolist()
+        best = candidates[np.lexsort((ties.of_row(row)[candidates], -scores[row, candidates]))][:n].tolist()
         assert found[row].tolist() == best + [-1] * (n - len(best))
 
 
@@ -136,7 +151,9 @@ class TestPerplexity:
         with pytest.raises(InputError, match="beta or perplexity"):
             Softmax(beta=1.0, perplexity=10)
         assert repr(Softmax(perplexity=10)) == "Softmax(perplexity=10.0)"
-        assert repr(Softmax()) == "Softmax(beta=1.0)"
+        assert repr(Softmax(beta=1.0)) == "Softmax(beta=1.0)"
+        assert repr(Softmax()) == "Softmax(beta='auto')"
+        assert Softmax() == Softmax(beta="auto")
 
     @pytest.mark.parametrize("perplexity", [1, 0, -3, float("inf"), float("nan"), "10", True])
     def test_it_is_a_number_above_1(self, perplexity: Any) -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any, cast
 
 import polars as pl
 
 from recaudit.audits.result import Result
+from recaudit.metrics.inference import MIN_USERS
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
+from recaudit.metrics.terms import TERM_SCHEMA
+from recaudit.registry import AUDITS
 from recaudit.runs import AuditRecord, Run
 from recaudit.runs.folder import Journal
 from recaudit.runs.manifest import DataRecord, ModelRecord
+from recaudit.specification import as_data
 
 Number = float | tuple[float, float, float] | None
 """A value, a value with the ends of its interval, or nothing: not applicable."""
@@ -88,14 +93,64 @@ def accuracy(
     own = {name: pl.Series(per_user, dtype=pl.Float64) for name in (*RATING, *RANKING)}
     return Crafted(
         "accuracy",
-        {"k": 10, "relevant": None, "policy": {"kind": "top-1"}, "confidence": 0.95, "samples": 100, "rng": 0}
-        | dict(facts or {}),
+        {"k": 10, "relevant": None, "policy": {"kind": "top-1"}, "confidence": 0.95, "rng": 0} | dict(facts or {}),
         {
             "summary": pl.DataFrame(rows, SUMMARY_SCHEMA),
             "groups": pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
             "users": pl.DataFrame({"user": [f"u{i}" for i in range(len(per_user))], **own}),
         },
     )
+
+
+def with_users(
+    result: Crafted,
+    metric: str,
+    values: Sequence[float],
+    members: Mapping[str, Sequence[str]] | None = None,
+    *,
+    scale: str = "mean",
+) -> Crafted:
+    """The result with the users' own values of a metric, from which tests are computed, and their means by group.
+
+    `members` has the group of each user by grouping. Values are logarithms if the scale is geometric, squares if it is
+    a root.
+    """
+    users = [f"u{place:05}" for place in range(len(values))]
+    named = {"user": users, "by": "", "group": "", "metric": metric, "scale": scale}
+    terms = pl.DataFrame(named | {"total": list(values), "weight": 1.0}, TERM_SCHEMA)
+    people = pl.DataFrame({"user": users, **(members or {})})
+    rows = [pl.DataFrame(schema=GROUP_SCHEMA)]
+    for by, own in (members or {}).items():
+        for name in sorted(set(own)):
+            some = [value for value, group in zip(values, own, strict=True) if group == name]
+            error = 1.96 * stdev(some) / len(some) ** 0.5 if len(some) >= MIN_USERS else None
+            middle = fmean(some)
+            number = middle if error is None else (middle, middle - error, middle + error)
+            rows.append(groups(by, metric, {name: number}, users=len(some)))
+    return _with_tables(result, terms, people, pl.concat(rows))
+
+
+def with_item_groups(result: Crafted, metric: str, by: str, values: Mapping[str, Sequence[float]]) -> Crafted:
+    """The result with the users' own values of a metric for each group of items, and their means."""
+    users = [f"u{place:05}" for place in range(len(next(iter(values.values()))))]
+    terms = pl.concat(
+        pl.DataFrame(
+            {"user": users, "by": by, "group": name, "metric": metric, "scale": "mean", "total": own, "weight": 1.0},
+            TERM_SCHEMA,
+        )
+        for name, own in values.items()
+    )
+    rows = groups(by, metric, {name: fmean(own) for name, own in values.items()}, users=len(users))
+    return _with_tables(result, terms, pl.DataFrame({"user": users}), rows)
+
+
+def _with_tables(result: Crafted, terms: pl.DataFrame, people: pl.DataFrame, rows: pl.DataFrame) -> Crafted:
+    before = result.tables
+    if "terms" in before:
+        terms = pl.concat([before["terms"], terms])
+        people = before["people"].join(people, on="user", how="full", coalesce=True)
+    tables = {**before, "terms": terms, "people": people, "groups": pl.concat([before["groups"], rows])}
+    return replace(result, tables=tables)
 
 
 @dataclass(frozen=True)
@@ -120,7 +175,7 @@ def exposure(films: Sequence[Film], *, lift: Number = (0.5, 0.4, 0.6), by: Seque
     }
     return Crafted(
         "exposure",
-        {"k": 10, "policy": {"kind": "top-1"}, "confidence": 0.95, "samples": 100, "rng": 0},
+        {"k": 10, "policy": {"kind": "top-1"}, "confidence": 0.95, "rng": 0},
         {
             "summary": pl.DataFrame(
                 [{"metric": name, **cells(number)} for name, number in numbers.items()], SUMMARY_SCHEMA
@@ -334,6 +389,15 @@ class Data:
     versions: dict[str, str] = field(default_factory=lambda: {"python": "3.11.9", "recaudit": "0.1.0"})
 
 
+def completed(result: Crafted) -> Crafted:
+    """The result with all settings of its audit, written as the audit writes them."""
+    kind = AUDITS.get(result.kind)
+    if kind is None or not isinstance(result, Crafted):
+        return result
+    own = {name: value for name, value in result.settings.items() if name in kind.model_fields}
+    return replace(result, settings={**result.settings, **as_data(kind.model_validate(own))})
+
+
 def write_run(path: Path, models: Sequence[Model], data: Data | None = None, audits: Sequence[str] = ()) -> Run:
     """A run folder as a run leaves it; interrupted, where a model lacks one of the `audits` asked for."""
     data = data or Data()
@@ -369,7 +433,7 @@ def write_run(path: Path, models: Sequence[Model], data: Data | None = None, aud
     journal = Journal.begin(path, manifest, fresh=True)
     for model in models:
         for result in model.results:
-            journal.add_step(model.label, result.kind, cast("Result", result), 0.5)
+            journal.add_step(model.label, result.kind, cast("Result", completed(result)), 0.5)
         for audit, reason in model.skipped.items():
             journal.add_skip(model.label, audit, reason)
     journal.complete()

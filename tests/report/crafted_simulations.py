@@ -85,7 +85,7 @@ def graded(*, opposite: bool = False) -> dict[str, Told]:
     for grade in range(7):
         good = 6 - grade if opposite else grade
         found[f"M{grade}"] = Told(
-            [3 + 0.2 * grade, 3.02 + 0.2 * grade, 3.01 + 0.2 * grade],
+            [3 + 0.2 * grade + 0.01 * place for place in range(-4, 4)],
             [0.80 + 0.02 * good, 0.801 + 0.02 * good],
             [2.0 - 0.1 * good, 2.01 - 0.1 * good],
         )

@@ -17,13 +17,14 @@ from recaudit.runs import Run, RunComparison
 from report.crafted_changes import PEOPLE, ids, measured, spread, write
 from report.crafted_runs import Data, accuracy
 from report.test_page import Page
+from runs.crafted_pairs import add_data, signatures_of
 
 AGE = ["old"] * (PEOPLE // 2) + ["young"] * (PEOPLE // 2)
 HOSTILE = "<script>alert(1)</script>"
 
 
 def changed(first: Run, second: Run) -> ComparisonReading:
-    return ComparisonReading(ra.compare(first, second, samples=200))
+    return ComparisonReading(ra.compare(first, second))
 
 
 def pair(path: Path, before: list[float], after: list[float], **second: object) -> tuple[Run, Run]:
@@ -69,9 +70,12 @@ class TestVerdict:
         assert "for 2 of them one that is not shown to be worse for everybody" in reading.verdict
 
     def test_other_data_are_told_in_the_verdict(self, tmp_path: Path) -> None:
-        first, second = pair(tmp_path, spread(0.5), spread(0.4, rng=1), fingerprint="other")
+        first, second = (
+            add_data(run, signatures_of(PEOPLE))
+            for run in pair(tmp_path, spread(0.5), spread(0.4, rng=1), fingerprint="other")
+        )
         reading = changed(first, second)
-        assert any("different data" in line for line in reading.notes)
+        assert [caution.code for caution in reading.comparison.cautions] == ["comparison.other-data"]
         assert "On different data, two is worse" in Page(report.render_comparison(reading.comparison)).text
 
     def test_other_versions_are_a_note(self, tmp_path: Path) -> None:
@@ -80,8 +84,8 @@ class TestVerdict:
 
     def test_other_held_out_ratings_are_a_note(self, tmp_path: Path) -> None:
         first, second = pair(tmp_path, spread(0.5), spread(0.5), config={"split": {"kind": "random", "fraction": 0.3}})
-        [note] = changed(first, second).notes
-        assert note.startswith("Other ratings may have been held out")
+        [caution] = changed(first, second).comparison.cautions
+        assert caution.code == "comparison.other-split"
 
     @pytest.mark.parametrize(("kind", "notes"), [("random", 1), ("leave-last", 0)])
     def test_another_seed_holds_out_others_where_the_split_is_drawn(
@@ -108,7 +112,7 @@ class TestNumbers:
         reading = changed(*pair(tmp_path, before, after))
         [ndcg] = [own for own in reading.overall if own.metric.name == "ndcg"]
         assert ndcg.way == "0.500\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}0.500"
-        assert ndcg.text == "+0.00003000"
+        assert ndcg.text == "+0.000030"
         assert ndcg.verdict == "better"
 
     def test_better_lies_to_the_right(self, tmp_path: Path) -> None:
@@ -119,10 +123,11 @@ class TestNumbers:
         assert all(-1 <= low <= middle <= high <= 1 for low, middle, high in bars.values())
 
     def test_what_is_shown_at_least_decides_the_order_and_few_people_come_last(self, tmp_path: Path) -> None:
-        few = [*["few"] * 5, *["many"] * (PEOPLE - 5)]
+        few = [*["few"] * 12, *["many"] * (PEOPLE - 12)]
         before = spread(0.5)
         after = [
-            own - (0.3 if i < 5 else 0.1) + move for i, (own, move) in enumerate(zip(before, spread(0, 4), strict=True))
+            own - (0.3 if i < 12 else 0.1) + move
+            for i, (own, move) in enumerate(zip(before, spread(0, 4), strict=True))
         ]
         data = Data(attributes=("age",))
         one = write(tmp_path / "one", {"A": measured(before, {"age": few})}, data)
@@ -141,7 +146,7 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> RunComparison:
         path / "one", {HOSTILE: measured(spread(0.5), {HOSTILE: AGE}, lists), "Gone": measured(spread(0.5))}, data
     )
     two = write(path / "two", {HOSTILE: measured(spread(0.4, 1), {HOSTILE: AGE}, other)}, data)
-    return ra.compare(one, two, samples=200)
+    return ra.compare(one, two)
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +210,7 @@ class TestPage:
         one, two = (
             write(tmp_path / name, {"A": own}) for name, own in (("one", ranks), ("two", measured(spread(0.5))))
         )
-        found = ra.compare(one, two, samples=50)
+        found = ra.compare(one, two)
         [lack] = [own for own in found.left_out if "rmse" in own.metrics]
         assert lack.reason == "the first has no such number"
         assert "the first has no such number" in Page(report.render_comparison(found)).text
@@ -215,7 +220,7 @@ class TestPage:
 
     def test_two_models_of_one_run(self, tmp_path: Path) -> None:
         run = write(tmp_path, {"A": measured(spread(0.5)), "B": measured(spread(0.4, 1))})
-        reading = ComparisonReading(ra.compare(run, models=("A", "B"), samples=100))
+        reading = ComparisonReading(ra.compare(run, models=("A", "B")))
         assert reading.names == ("A", "B")
         assert reading.verdict.startswith("B is worse in 5 of 7")
         assert reading.not_compared == []

@@ -116,6 +116,8 @@ def test_the_policy_allows_what_downloads_need_and_no_more(html: str) -> None:
         "script-src 'sha256'",
         "style-src 'unsafe-inline'",
         "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
     ]
 
 

@@ -15,7 +15,7 @@ from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of
 from recaudit.report.sections.folding import FoldingSection, folding_against_error
-from report.crafted_runs import Crafted, Data, Model, Number, accuracy, cells, groups, write_run
+from report.crafted_runs import Crafted, Data, Model, Number, accuracy, cells, groups, with_users, write_run
 
 CASE = {
     "user": "kim",
@@ -90,8 +90,8 @@ def section(text: str) -> str:
     return " ".join(found[0].split())
 
 
-def claims(found: Evidence) -> list[str]:
-    return [finding.claim for finding in findings_of(found) if finding.section == "folding"]
+def codes(found: Evidence) -> list[str]:
+    return [finding.code for finding in findings_of(found) if finding.section == "folding"]
 
 
 class TestSection:
@@ -213,64 +213,34 @@ class TestFindings:
             Model("A", [accuracy(ndcg=0.4), folding(spurious=(0.02, 0.015, 0.03))]),
             Model("B", [accuracy(ndcg=0.2), folding(spurious=(0.3, 0.2, 0.4))]),
         ]
-        found = [finding for finding in findings_of(evidence(tmp_path, models)) if "hardly anything" in finding.claim]
-        assert [finding.claim for finding in found] == ["30.0% of what B shows has hardly anything to do with the user"]
+        found = [
+            own for own in findings_of(evidence(tmp_path, models)) if own.code == "folding.spurious-recommendations"
+        ]
+        assert [(number.model, number.value) for own in found for number in own.numbers] == [("B", 0.3)]
         assert "B 30.0% [20.0%, 40.0%] and A 2.0%" in found[0].detail
         assert "kim, who rates Family 80%, Comedy 20%, is shown House of <Ash> (Horror, Thriller)" in found[0].detail
 
     def test_a_share_that_may_be_nothing_is_no_finding(self, tmp_path: Path) -> None:
-        assert claims(evidence(tmp_path, [Model("A", [accuracy(), folding(spurious=(0.02, 0.0, 0.05))])])) == []
+        assert codes(evidence(tmp_path, [Model("A", [accuracy(), folding(spurious=(0.02, 0.0, 0.05))])])) == []
 
-    def test_better_ratings_and_more_folding(self, tmp_path: Path) -> None:
-        quiet = (0.001, 0.0, 0.002)
-        models = [
-            Model("A", [accuracy(rmse=0.8, per_user=[0.8] * 30), folding((0.3, 0.29, 0.31), quiet)]),
-            Model("B", [accuracy(rmse=0.9, per_user=[0.9] * 30), folding((0.1, 0.09, 0.11), quiet)]),
-        ]
-        assert claims(evidence(tmp_path, models)) == ["A predicts ratings better than B, but folds more"]
-
-    def test_a_lower_error_that_may_be_chance_is_not_called_better(self, tmp_path: Path) -> None:
-        quiet = (0.001, 0.0, 0.002)
-        models = [
-            Model("A", [accuracy(rmse=0.8, per_user=[0.7, 0.9] * 15), folding((0.3, 0.29, 0.31), quiet)]),
-            Model("B", [accuracy(rmse=0.9, per_user=[0.9, 0.7] * 15), folding((0.1, 0.09, 0.11), quiet)]),
-        ]
-        assert claims(evidence(tmp_path, models)) == []
-
-    def test_no_folding_at_all_is_less_than_some(self, tmp_path: Path) -> None:
-        models = [
-            Model("A", [accuracy(rmse=0.8, per_user=[0.8] * 30), folding((0.3, 0.29, 0.31), 0.0)]),
-            Model("B", [accuracy(rmse=0.9, per_user=[0.9] * 30), folding(0.0, 0.0)]),
-        ]
-        assert claims(evidence(tmp_path, models)) == ["A predicts ratings better than B, but folds more"]
-
-    def test_folding_that_may_be_the_same_is_not_compared(self, tmp_path: Path) -> None:
-        quiet = (0.001, 0.0, 0.002)
-        models = [
-            Model("A", [accuracy(rmse=0.8), folding((0.3, 0.2, 0.4), quiet)]),
-            Model("B", [accuracy(rmse=0.9), folding((0.25, 0.15, 0.35), quiet)]),
-        ]
-        assert claims(evidence(tmp_path, models)) == []
-
-    def test_the_best_bargain_along_the_weights_is_told(self, tmp_path: Path) -> None:
-        curve = {0.0: (0.90, 0.2), 0.01: (0.91, 0.05), 1.0: (1.5, 0.0)}
-        models = [Model("A", [accuracy(rmse=0.9), folding(spurious=0.0, cases=[], curve=curve)])]
-        found = [finding for finding in findings_of(evidence(tmp_path, models)) if finding.section == "folding"]
-        assert [finding.claim for finding in found] == [
-            "A would fold less if what users left unrated counted for something"
-        ]
-        assert "With a weight of 0.01 on unrated pairs, folding goes from 0.200 to 0.050" in found[0].detail
-        assert "RMSE from 0.900 to 0.910. Of the weights tried, it is the best bargain." in found[0].detail
-
-    @pytest.mark.parametrize("error", [0.89, 0.90])
-    def test_a_weight_that_costs_nothing_comes_before_the_bargain(self, tmp_path: Path, error: float) -> None:
-        curve = {0.0: (0.90, 0.2), 0.01: (error, 0.1), 0.03: (0.91, 0.01), 1.0: (1.5, 0.0)}
-        models = [Model("A", [accuracy(rmse=0.9), folding(spurious=0.0, cases=[], curve=curve)])]
-        (found,) = [finding for finding in findings_of(evidence(tmp_path, models)) if finding.section == "folding"]
-        assert found.detail.startswith("With a weight of 0.01")
-        assert found.detail.endswith("RMSE gets no worse.")
-
-    def test_a_curve_without_a_bargain_is_no_finding(self, tmp_path: Path) -> None:
-        curve = {0.0: (0.9, 0.2), 0.01: (1.0, 0.1), 1.0: (1.1, 0.0)}
-        models = [Model("A", [accuracy(rmse=0.9), folding(spurious=0.0, cases=[], curve=curve)])]
-        assert claims(evidence(tmp_path, models)) == []
+    @pytest.mark.parametrize(
+        ("errors", "folded", "is_shown"),
+        [
+            ((0.64, 0.81), (0.3, 0.1), True),
+            ((0.64, 0.81), (0.3, 0.0), True),
+            ((0.64, 0.64001), (0.3, 0.1), False),
+            ((0.64, 0.81), (0.3, 0.2999), False),
+        ],
+        ids=["both", "no folding at all", "same error", "same folding"],
+    )
+    def test_better_ratings_and_more_folding(
+        self, tmp_path: Path, errors: tuple[float, float], folded: tuple[float, float], is_shown: bool
+    ) -> None:
+        models = []
+        for name, error, own, place in zip("AB", errors, folded, (0, 1), strict=True):
+            noise = [0.05 * ((step + place) % 3 - 1) for step in range(30)]
+            squares, folds = ([middle + value for value in noise] for middle in (error, own))
+            results = accuracy(rmse=error**0.5), folding(own, 0.0)
+            users = with_users(results[0], "rmse", squares, scale="root"), with_users(results[1], "folding", folds)
+            models.append(Model(name, list(users)))
+        assert ("folding.rating-error-and-folding-disagree" in codes(evidence(tmp_path, models))) == is_shown

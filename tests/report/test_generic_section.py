@@ -64,7 +64,8 @@ def test_alone_it_says_that_nothing_was_looked_for(tmp_path: Path) -> None:
         assert "No finding stands" not in text
         assert "stands out from chance" not in text
     beside = write_run(tmp_path / "beside", [Model("A", [accuracy(), plain()])])
-    assert "Nothing in these tables stands out from chance." in report.render(beside)
+    assert report.verdict(run).code == "verdict.nothing-tested"
+    assert report.verdict(beside).code == "verdict.nothing-shown"
 
 
 def test_groups_are_tables_and_charts(tmp_path: Path, names: list[str]) -> None:

@@ -12,7 +12,7 @@ from recaudit.audits.audit import definitions
 from recaudit.report import headlines, render
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of
-from report.crafted_runs import Film, Model, Pair, accuracy, exposure, groups, reachability, write_run
+from report.crafted_runs import Film, Model, Pair, accuracy, exposure, groups, reachability, with_users, write_run
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 RANKING, ERROR = "Ranking quality", "Rating error"
@@ -21,10 +21,12 @@ FILMS = [Film("A", 20, 4.0, 5), Film("B", 20, 3.0, 0), Film("C", 5, 3.0, 0), Fil
 
 
 def test_five_numbers_with_known_answers(tmp_path: Path) -> None:
-    history = groups("history", "ndcg", {"1: 1-9 ratings": (0.1, 0.05, 0.15), "2: 10-90 ratings": (0.4, 0.3, 0.5)})
+    low, high = ([middle + 0.01 * (place % 5 - 2) for place in range(50)] for middle in (0.1, 0.4))
+    members = {"history": ["1: 1-9 ratings"] * 50 + ["2: 10-90 ratings"] * 50}
+    ranker = with_users(accuracy((0.3, 0.28, 0.32), None), "ndcg", [*low, *high], members)
     models = [
         Model("Predictor", [accuracy(0.1, (0.85, 0.83, 0.87))]),
-        Model("Ranker", [accuracy((0.3, 0.28, 0.32), None, by=[history]), exposure(FILMS, lift=(0.5, 0.4, 0.6))]),
+        Model("Ranker", [ranker, exposure(FILMS, lift=(0.5, 0.4, 0.6))]),
         Model("Hits", [accuracy(0.2, 1.0)], "top-pop"),
     ]
     found = headlines(write_run(tmp_path, models))
@@ -33,14 +35,21 @@ def test_five_numbers_with_known_answers(tmp_path: Path) -> None:
         ("0.850", "[0.830, 0.870]"),
         ("75.0%", "[65.0%, 85.0%]"),
         ("+50.0%", "[+40.0%, +60.0%]"),
-        ("0.100 to 0.400", "[0.050, 0.150] [0.300, 0.500]"),
+        ("0.100", "[0.096, 0.104]"),
     ]
+    assert [headline.code for headline in found] == [
+        f"headline.{name}" for name in ("ranking-quality", "rating-error", "never-shown", "popularity", "group-differs")
+    ]
+    (group,) = found[-1].numbers
+    assert (group.group, group.users) == ("1: 1-9 ratings", 50)
+    assert group.value == pytest.approx(0.1)
+    assert group.reference == pytest.approx(0.4)
     ranking, error, hidden, popular, gap = [headline.meaning for headline in found]
     assert ranking == ("nDCG@10 of Ranker, the best of 2 models that personalise; Hits, which does not, reaches 0.200.")
     assert error == "RMSE of Predictor, on a scale from 1 to 5."
     assert hidden == "Ranker leaves 8 of 10 items out of every user's list of 10."
     assert popular == "On average Ranker shows users what is 50% more popular than what they chose before."
-    assert gap == "nDCG@10 of Ranker for users with 1-9 ratings and for users with 10-90 ratings."
+    assert gap == "nDCG@10 of Ranker for users with 1-9 ratings; for all other users 0.400."
 
 
 @pytest.mark.parametrize(

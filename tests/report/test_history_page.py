@@ -29,7 +29,7 @@ def made(path: Path, n: int, labels: tuple[str, ...] = ("ALS",), *, k_from: int 
         )
         for i in range(n)
     ]
-    return ra.history(runs, samples=50)
+    return ra.history(runs)
 
 
 def values(spec: dict[str, object]) -> list[dict[str, object]]:
@@ -58,7 +58,7 @@ class TestCharts:
     def test_no_line_leads_over_a_run_without_the_number(self, tmp_path: Path) -> None:
         with_b = {"A": measured(spread(0.5)), "B": measured(spread(0.4))}
         runs = [write(tmp_path / name, with_b if name != "2" else {"A": with_b["A"]}) for name in "123"]
-        page = Page(report.render_history(ra.history(runs, as_given=True, samples=50)))
+        page = Page(report.render_history(ra.history(runs, as_given=True)))
         lines = {(row["model"], row["line"]) for row in values(page.specs[0]) if "told" in row}
         assert lines == {("A", "0 0"), ("B", "1 0"), ("B", "1 1")}
 
@@ -96,7 +96,7 @@ class TestWords:
     def test_runs_that_share_nothing_still_make_a_page(self, tmp_path: Path) -> None:
         one = write(tmp_path / "one", {"A": measured(spread(0.5)), "B": measured(spread(0.5))})
         two = write(tmp_path / "two", {"C": measured(spread(0.5)), "D": measured(spread(0.5))})
-        page = Page(report.render_history(ra.history([one, two], as_given=True, samples=50)))
+        page = Page(report.render_history(ra.history([one, two], as_given=True)))
         assert "The last run shares no number with the one before" in page.text
         assert page.dead_ends == []
 
@@ -105,7 +105,7 @@ class TestWords:
             write_run(tmp_path / name, [Model("A", [measured(spread(0.5)), agency(dict.fromkeys(AGENCY))])])
             for name in ("one", "two")
         )
-        page = Page(report.render_history(ra.history([one, two], as_given=True, samples=50)))
+        page = Page(report.render_history(ra.history([one, two], as_given=True)))
         assert page.dead_ends == []
         assert "audit-agency" not in {attributes.get("id") for _, attributes in page.elements}
 

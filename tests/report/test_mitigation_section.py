@@ -29,6 +29,8 @@ CHANGES: Mapping[str, Number] = {
     "list_reach": (0.1, 0.05, 0.15),
 }
 
+ENDS = ("lower", "upper")
+
 
 def mitigation(*, users: int = 100) -> Crafted:
     """A result with one lever of two settings."""
@@ -95,9 +97,21 @@ class TestCostsAndGains:
         assert not found["ndcg"].bounded
 
     def test_a_handful_of_people_gives_no_verdict(self, tmp_path: Path) -> None:
-        found = changes_of(tmp_path, mitigation(users=12))
+        found = changes_of(tmp_path, mitigation(users=9))
         assert {own.verdict for own in found.values()} == {""}
-        assert {own.few for own in found.values()} == {"12 users"}
+        assert {own.few for own in found.values()} == {"9 users"}
+
+    @pytest.mark.parametrize(("ends", "verdict"), [((-0.03, -0.01), "cost"), ((-0.0395, -0.0005), "")])
+    def test_all_changes_are_corrected_together(self, tmp_path: Path, ends: tuple[float, float], verdict: str) -> None:
+        """The second interval does not hold 0, but with four changes one such interval is no surprise."""
+        crafted = mitigation()
+        is_ndcg = pl.col("metric") == "ndcg"
+        lower, upper = (
+            pl.when(is_ndcg).then(end).otherwise(pl.col(name)) for end, name in zip(ends, ENDS, strict=True)
+        )
+        changes = crafted.tables["changes"].with_columns(lower.alias("lower"), upper.alias("upper"))
+        found = changes_of(tmp_path, Crafted(crafted.kind, crafted.settings, {**crafted.tables, "changes": changes}))
+        assert found["ndcg"].verdict == verdict
 
     def test_what_has_no_direction_is_neither(self, tmp_path: Path) -> None:
         crafted = mitigation()

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from report.crafted_runs import (
     exposure,
     groups,
     reachability,
+    with_users,
     write_run,
 )
 
@@ -103,11 +105,10 @@ def full_run(path: Path, name: dict[str, str]) -> Run:
     popular = groups("popularity", "share", {"1: 0-9 ratings": 0.1, "2: 10-99 ratings": (0.9, 0.85, 0.95)}, quarters)
     recall = groups("popularity", "recall", {"1: 0-9 ratings": (0.1, 0.0, 0.2), "2: 10-99 ratings": (0.5, 0.4, 0.6)})
     people = groups(name["attribute"], "ndcg", {name["group"]: (0.1, 0.05, 0.15), "B": (0.4, 0.3, 0.5)})
-    lifts = groups(name["attribute"], "popularity_lift", {name["group"]: (0.1, 0.05, 0.15), "B": (0.4, 0.3, 0.5)})
+    members = {name["attribute"]: [name["group"]] * 50 + ["B"] * 50}
+    values = [middle + 0.01 * (place % 5 - 2) for middle in (0.1, 0.4) for place in range(50)]
     films = [Film(name["title"], 50, 4.9, 0), Film(name["title"] + " 2", 60, 3.0, 9), Film("C", 20, 4.0, 1)]
-    shown = exposure(films, by=[genre, popular, lifts])
-    found = {name["group"]: (0.1, 0.05, 0.15), "B": (0.4, 0.3, 0.5)}
-    discovery = groups(name["attribute"], "discovery", found, {name["group"]: 0.05, "B": 0.1})
+    shown = with_users(exposure(films, by=[genre, popular]), "popularity_lift", values, members)
     chances = {"1: 0-9 ratings": (0.01, 0.005, 0.015), "2: 10-99 ratings": (0.05, 0.04, 0.06)}
     availability = groups("popularity", "availability", chances, dict.fromkeys(chances, 0.005))
     pairs = [
@@ -117,7 +118,8 @@ def full_run(path: Path, name: dict[str, str]) -> Run:
         Pair("bob", "i1", 0.2, 0.9),
     ]
     titles = {item: name["title"] + ending for item, ending in (("i0", " r0"), ("i1", " r1"), ("i2", " r2"))}
-    reached = reachability(pairs, titles, people={name["user"]: 0.2, "bob": 0.5}, by=[discovery, availability])
+    reached = reachability(pairs, titles, people={name["user"]: 0.2, "bob": 0.5}, by=[availability])
+    reached = with_users(reached, "discovery", values, members)
     over_time = agency(
         series=[
             *(curve("horizon", metric, {1: (1.1, 1.0, 1.2), 5: AGENCY[metric]}) for metric in SWEPT),
@@ -132,7 +134,8 @@ def full_run(path: Path, name: dict[str, str]) -> Run:
         worked=[Moved(name["user"], name["model"], 0.4, {"i0": (1.0, 5.0)})],
         titles={"i0": name["title"] + " a0"},
     )
-    heard = [accuracy(0.3, None, per_user=(0.3, 0.4), by=[people, recall]), shown, reached, over_time]
+    served = with_users(accuracy(0.3, None, by=[recall]), "ndcg", values, members)
+    heard = [served, shown, reached, over_time]
     models = [
         Model(name["model"], heard),
         Model(
@@ -175,6 +178,14 @@ class TestStandsAlone:
         assert f"script-src 'sha256-{digest}';" in policy
         assert policy.startswith("default-src 'none';")
         assert "http" not in policy
+
+    def test_every_page_has_the_policy_of_this_one(self) -> None:
+        templates = [one for one in (resources.files("recaudit.report") / "templates").iterdir() if "html" in one.name]
+        texts = {one.name: one.read_text(encoding="utf-8") for one in templates}
+        assert [name for name, text in texts.items() if "<html" in text] == ["base.html.j2"]
+        pages = {name for name, text in texts.items() if text.startswith('{% extends "base.html.j2" %}')}
+        assert pages == {f"{name}.html.j2" for name in ("page", "comparison", "history", "simulation", "study")}
+        assert 'http-equiv="Content-Security-Policy" content="{{ content_policy }}"' in texts["base.html.j2"]
 
     def test_links_lead_somewhere_on_the_page(self, page: Page) -> None:
         assert page.dead_ends == []
@@ -232,7 +243,8 @@ class TestNamesAreText:
         assert any(row.get("model") == HOSTILE[1] for row in drawn)
 
     def test_nothing_in_a_data_block_can_end_it(self, tmp_path: Path) -> None:
-        page = Page(report.render(full_run(tmp_path, dict.fromkeys(PLAIN, "<!--</script>\u2028&"))))
+        names = dict.fromkeys(PLAIN, "<!--</script>\u2028&") | {"model": "<!--</script>&"}  # a label has no line break
+        page = Page(report.render(full_run(tmp_path, names)))
         for attributes, text in page.scripts:
             if attributes.get("type"):
                 assert not re.search("[<>&\u2028\u2029]", text)
@@ -385,13 +397,13 @@ def test_written_whole_and_written_again(tmp_path: Path) -> None:
 def test_a_real_run(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(datasets, "load", lambda name, path=None: world.data)
     models = "".join(f"[[model]]\nkind = '{kind}'\n" for kind in ("ease", "als", "top-pop", "random"))
-    text = f"[data]\nname = 'demo'\n{models}[audits.accuracy]\nsamples = 50\n[audits.exposure]\nsamples = 50\n"
-    text += "[audits.reachability]\nsamples = 50\nusers = 20\n"
+    text = f"[data]\nname = 'demo'\n{models}[audits.accuracy]\n[audits.exposure]\n"
+    text += "[audits.reachability]\nusers = 20\n"
     run = execute(parse(text, source="run.toml", folder=tmp_path), tmp_path / "run", report=report.render)
     page = Page(run.report.read_text(encoding="utf-8"))
     assert len(page.specs) > 15
     assert all(f"By {by}" in page.text for by in ("history", "region", "age", "genre", "popularity"))
-    assert len(report.headlines(run)) == 4
+    assert len(report.headlines(run)) == 5
     assert "See the numbers" in page.text
     assert "20 of 120 users were asked" in page.text
     assert "What it takes: one user, one item" in page.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -11,7 +12,18 @@ import pytest
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import cautions_of, findings_of
 from recaudit.report.kit.claims import Caution, Finding
-from report.crafted_runs import Data, Model, Number, Pair, accuracy, groups, reachability, write_run
+from report.crafted_runs import (
+    Crafted,
+    Data,
+    Model,
+    Number,
+    Pair,
+    accuracy,
+    reachability,
+    with_item_groups,
+    with_users,
+    write_run,
+)
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 REACHED = (Pair("u", "a", 0.1, 0.6), Pair("u", "b", 0.1, 0.6))
@@ -36,17 +48,11 @@ def cautions(path: Path, pairs: Sequence[Pair]) -> list[Caution]:
     return cautions_of(evidence)
 
 
-@pytest.mark.parametrize(
-    ("lift", "claim"),
-    [
-        ((2.5, 2.0, 3.0), "On average, users of Only can make an item 2.50 times as likely at best"),
-        ((1.0, 0.99, 1.01), "Rating with a goal in mind gains users of Only next to nothing on average"),
-        ((0.8, 0.7, 0.9), "Rating with a goal in mind costs users of Only more than it gains, on average"),
-    ],
-)
-def test_how_much_say_users_have(tmp_path: Path, lift: Number, claim: str) -> None:
-    finding = only(tmp_path, lift=lift)
-    assert finding.claim == claim
+def test_how_much_say_users_have(tmp_path: Path) -> None:
+    finding = only(tmp_path, lift=(2.5, 2.0, 3.0))
+    assert finding.code == "reachability.influence"
+    (number,) = finding.numbers
+    assert (number.value, number.lower, number.upper, number.reference) == (2.5, 2.0, 3.0, 1.0)
     told = (
         "With Only, 50.0% [40.0%, 60.0%] of items can be made likelier than by chance; 25.0% are so without strategy."
     )
@@ -64,44 +70,48 @@ def test_models_are_not_set_side_by_side_without_a_caution(tmp_path: Path) -> No
         Model("Next", [accuracy(0.1), reachability(REACHED, lift=(4.0, 3.5, 4.5))]),
     ]
     (finding,) = [finding for finding in found(tmp_path, models) if finding.section == "reach"]
-    assert finding.claim == "On average, users of Best can make an item 1.50 times as likely at best"
+    assert (finding.code, finding.numbers[0].model) == ("reachability.influence", "Best")
     lifts = f"Lift: Best {TIMES}1.50 [{TIMES}1.25, {TIMES}1.75] and Next {TIMES}4.00 [{TIMES}3.50, {TIMES}4.50]."
     assert finding.detail.startswith(lifts)
     assert "Between models, lift also depends on how far apart their scores lie." in finding.detail
 
 
+def grouped(pairs: Sequence[Pair], **options: Any) -> Crafted:
+    """A result in which users with few ratings discover more, and popular items are easier to get."""
+    members = {"history": ["1: 1-9 ratings"] * 50 + ["2: 10-90 ratings"] * 50}
+    noise = [0.01 * (place % 5) for place in range(50)]
+    discovery = [middle + own for middle in (0.6, 0.3) for own in noise]
+    result = with_users(reachability(pairs, lift=None, **options), "discovery", discovery, members)
+    chances = {
+        name: [middle + own / 10 for own in noise] for name, middle in zip(POPULARITY, (0.01, 0.05), strict=True)
+    }
+    return with_item_groups(result, "availability", "popularity", chances)
+
+
 def test_who_can_discover_least(tmp_path: Path) -> None:
-    history = groups(
-        "history",
-        "discovery",
-        {"1: 1-9 ratings": (0.6, 0.55, 0.65), "2: 10-90 ratings": (0.3, 0.25, 0.35)},
-        {"1: 1-9 ratings": 0.2, "2: 10-90 ratings": 0.1},
-    )
-    region = groups("region", "discovery", {"North": (0.3, 0.2, 0.4), "South": (0.2, 0.1, 0.25)})
-    finding = only(tmp_path, by=[region, history])
-    assert finding.claim == "With Only, users with 1-9 ratings can discover more than users with 10-90 ratings"
-    assert "30.0% [25.0%, 35.0%] for users with 10-90 ratings (10.0% without strategy)" in finding.detail
-    assert "South" not in finding.detail  # overlaps with North
+    findings = {own.code: own for own in found(tmp_path, [Model("Only", [grouped(REACHED)])])}
+    few, many = findings["reachability.group-differs"].numbers
+    assert (few.group, few.users, many.group) == ("1: 1-9 ratings", 50, "2: 10-90 ratings")
+    assert few.value == pytest.approx(0.62)
+    assert few.reference == pytest.approx(0.32)
 
 
 POPULARITY = ("1: 0-9 ratings", "2: 10-99 ratings")
 
 
 def test_what_can_be_got_at_best_still_follows_popularity(tmp_path: Path) -> None:
-    chances = dict(zip(POPULARITY, [(0.01, 0.005, 0.015), (0.05, 0.04, 0.06)], strict=True))
-    by = groups("popularity", "availability", chances, dict(zip(POPULARITY, (0.004, 0.008), strict=True)))
-    finding = only(tmp_path, by=[by])
-    assert finding.claim == "Even at best, popular items are easier to get from Only"
-    assert "5.00% [4.00%, 6.00%] for items with 10-99 ratings" in finding.detail
-    assert (
-        f"for items with 0-9 ratings, {TIMES}5.00. Without strategy: 0.800% and 0.400%, {TIMES}2.00." in finding.detail
+    findings = {own.code: own for own in found(tmp_path, [Model("Only", [grouped(REACHED)])])}
+    finding = findings["reachability.popular-items-more-available"]
+    assert finding.numbers[0].value == pytest.approx(0.04)
+    assert "for items with 0-9 ratings" in finding.detail
+
+
+def test_no_claim_about_popularity_without_a_difference(tmp_path: Path) -> None:
+    same = [0.01 * (place % 5) for place in range(50)]
+    result = with_item_groups(
+        reachability(REACHED, lift=None), "availability", "popularity", dict.fromkeys(POPULARITY, same)
     )
-
-
-def test_no_claim_about_popularity_while_intervals_overlap(tmp_path: Path) -> None:
-    chances = dict(zip(POPULARITY, [(0.01, 0.005, 0.045), (0.05, 0.04, 0.06)], strict=True))
-    by = groups("popularity", "availability", chances)
-    assert found(tmp_path, [Model("Only", [reachability(REACHED, lift=None, by=[by])])]) == []
+    assert found(tmp_path, [Model("Only", [result])]) == []
 
 
 def test_items_that_nobody_asked_can_reach(tmp_path: Path) -> None:
@@ -117,18 +127,16 @@ def test_items_that_nobody_asked_can_reach(tmp_path: Path) -> None:
 def test_every_claim_says_whom_and_what_was_drawn(tmp_path: Path) -> None:
     users = [f"u{place}" for place in range(30)]
     pairs = [Pair(user, item, 0.1, value) for user in users for item, value in (("never", 0.01), ("a", 0.9))]
-    history = groups("history", "discovery", {"1: 1-9 ratings": (0.6, 0.55, 0.65), "2: 10-90 ratings": 0.3})
-    by = groups("popularity", "availability", dict(zip(POPULARITY, (0.01, 0.05), strict=True)))
-    result = reachability(pairs, by=[history, by], facts={"targets": 2, "users": 30})
+    result = grouped(pairs, facts={"targets": 2, "users": 30})
     claims = [finding.claim for finding in found(tmp_path, [Model("Only", [result])])]
-    assert len(claims) == 4
+    assert len(claims) == 3
     assert all(claim.endswith(", among 2 drawn items and 30 drawn users") for claim in claims)
 
 
 def test_pairs_that_are_not_settled(tmp_path: Path) -> None:
     pairs = [*REACHED, Pair("v", "a", 0.1, 0.9, "bounded", 0.95), Pair("v", "b", 0.1, None, "failed")]
     (caution,) = cautions(tmp_path, pairs)
-    assert caution.claim == "The best chance of some pairs is not known exactly"
+    assert caution.code == "reachability.not-solved"
     assert "Only: 1 bounded and 1 failed of 4 pairs." in caution.detail
 
 
@@ -136,8 +144,9 @@ def test_pairs_that_are_not_settled(tmp_path: Path) -> None:
 def test_a_notable_share_of_pairs_that_do_not_apply(tmp_path: Path, solved: int, told: bool) -> None:
     pairs = [Pair(f"u{place}", item, 0.1, 0.6) for place in range(solved // 2) for item in ("a", "b")]
     pairs.append(Pair("v", "a", 0.1, None, "not_applicable"))
-    claims = [caution.claim for caution in cautions(tmp_path, pairs)]
-    assert claims == (["Reachability says nothing about 5.3% of the pairs of Only"] if told else [])
+    found_here = {caution.code: caution.numbers[0].value for caution in cautions(tmp_path, pairs)}
+    assert list(found_here) == (["reachability.pairs-left-out"] if told else [])
+    assert list(found_here.values()) == pytest.approx([1 / 19] if told else [])
 
 
 def test_the_model_that_can_be_asked_is_the_one_spoken_of(tmp_path: Path) -> None:
@@ -145,4 +154,4 @@ def test_the_model_that_can_be_asked_is_the_one_spoken_of(tmp_path: Path) -> Non
         Model("Best", [accuracy(0.5)], skipped={"reachability": "no response"}),
         Model("Next", [accuracy(0.1), reachability(REACHED)]),
     ]
-    assert "users of Next" in found(tmp_path, models)[-1].claim
+    assert found(tmp_path, models)[-1].numbers[0].model == "Next"

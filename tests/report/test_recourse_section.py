@@ -20,7 +20,7 @@ from recaudit.report.kit.measures import measure
 from recaudit.report.page import render
 from recaudit.report.sections.recourse import RecourseFound, RecourseSection, goal_words, proof_words
 from recaudit.report.statement import render_statement
-from report.crafted_runs import RULE, Crafted, Model, accuracy, cells, groups, write_run
+from report.crafted_runs import RULE, Crafted, Model, accuracy, cells, with_users, write_run
 
 SETTINGS: dict[str, Any] = {
     "actions": {"kind": "history-edits", "k": 5},
@@ -124,20 +124,22 @@ def test_shares_count_what_is_there_found_open_and_impossible(tmp_path: Path) ->
 
 
 def test_those_who_must_do_more_are_a_finding(tmp_path: Path) -> None:
-    by = groups("history", "effort", {"1-9 ratings": (2.0, 1.9, 2.1), "10-99 ratings": (5.0, 4.9, 5.1)})
-    result = crafted({"a": 1.0, "b": None}, {"b": "impossible"}, [by])
-    found = findings_of(Evidence(write_run(tmp_path, [Model("A", [accuracy(), result])])))
-    claims = [own.claim for own in found if own.section == "recourse"]
-    assert "With A, users with 10-99 ratings must do more for the same than users with 1-9 ratings" in claims
-    share = "In 50.0% of cases users of A cannot get an item among the first 10"
-    assert f"{share}, however they change 5 of the ratings that they gave" in claims
+    effort = [middle + 0.1 * (place % 5) for middle in (2.0, 5.0) for place in range(20)]
+    members = {"history": ["1-9 ratings"] * 20 + ["10-99 ratings"] * 20}
+    result = crafted(dict.fromkeys(map(str, range(10)), 1.0) | {"b": None}, {"b": "impossible"}, [])
+    run = write_run(tmp_path, [Model("A", [accuracy(), with_users(result, "effort", effort, members)])])
+    found = {own.code: own for own in findings_of(Evidence(run)) if own.section == "recourse"}
+    more = next(own for own in found["recourse.group-differs"].numbers if own.group == "10-99 ratings")
+    assert more.metric == "effort"
+    assert more.value == pytest.approx(5.2)
+    assert more.reference == pytest.approx(2.2)
 
 
 def test_promises_that_refits_kept_or_not_are_checked_ones(tmp_path: Path) -> None:
     result = crafted({"a": 1.0}, {})
     checked = Crafted(result.kind, {**result.settings, "fidelity": {"pairs": 3, "kept": 0}}, result.tables)
     evidence = Evidence(write_run(tmp_path, [Model("A", [accuracy(), checked])]))
-    assert not any("not checked by refits" in own.claim for own in cautions_of(evidence))
+    assert "fidelity.not-checked" not in [own.code for own in cautions_of(evidence)]
 
 
 def test_a_bounded_effort_may_be_less_and_a_bounded_share_more(tmp_path: Path) -> None:
@@ -152,6 +154,6 @@ def test_a_bounded_effort_may_be_less_and_a_bounded_share_more(tmp_path: Path) -
     assert labels == ["Within reach of ALS, a lower bound", "Effort of ALS, less may do"]
     stated = [line for line in render_statement(run).splitlines() if " | bounded" in line]
     assert [line.split(" | ")[5] for line in stated] == ["bounded", "bounded: less may do"]
-    told = HistoryReading(ra.history([run, later], samples=10)).notes
+    told = HistoryReading(ra.history([run, later])).notes
     assert "Lower bounds in some run, above which the truth may lie: Within reach." in told
     assert "Not proved to be the least in some run, so that less may do: Effort." in told

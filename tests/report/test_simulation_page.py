@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,7 +34,7 @@ class TestOneTrial:
     def test_says_that_there_are_no_intervals_and_claims_nothing_beyond_chance(self) -> None:
         text = Page(render_simulation(self.result)).text
         assert "place 1 had one trial: there is no interval" in text
-        assert "One trial cannot tell a difference from chance." in text
+        assert "It takes 4 trials to test a difference." in text
         for word in ("significant", "More than chance", "showed best", "as people do", "p = ", "p <"):
             assert word not in text
 
@@ -179,7 +178,7 @@ class TestThePage:
         assert "the gain of an item is its rating" in page.text
 
     def test_every_number_has_its_interval_and_the_best_is_marked(self, page: Page) -> None:
-        assert "best 4.210 [4.185, 4.235]" in page.text
+        assert "best 4.195 [4.175, 4.215]" in page.text
         assert "no number" not in page.text
         assert "NaN" not in page.text
         assert "None" not in page.text
@@ -218,7 +217,7 @@ def test_audits_while_they_learn() -> None:
     told["A"].simulation = Simulation(own.settings, own.steps, pl.DataFrame(rows, AUDIT_SCHEMA))
     page = Page(render_simulation(study_of(told)))
     assert "While they learn: exposure" in page.text
-    assert "A 100.0% [100.0%, 100.0%] 1.000 [1.000, 1.000] B n/a n/a" in page.text
+    assert "A 100.0% 1.000 B n/a n/a" in page.text
     assert definitions()["coverage"].definition in page.text
     assert page.dead_ends == []
     drawn = next(spec for spec in page.specs if "100.0%" in str(spec))
@@ -244,7 +243,7 @@ def test_a_real_study_has_its_page(tmp_path: Path) -> None:
         "4 recommenders met the simulated people of topics-dynamic: 2 trials of 8 steps, 10 ratings a step."
         in page.text
     )
-    assert re.search(r"exploring .*for ALS in topics-dynamic", page.text, re.IGNORECASE)
+    assert "ALS was run with and without exploring" in page.text
     assert "published 4.816" in page.text
     assert "nDCG@5" in page.text
     assert page.dead_ends == []

@@ -13,16 +13,28 @@ import pytest
 from recaudit import report
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of
-from recaudit.report.kit.claims import Effect, Finding, Touched, in_order
+from recaudit.report.kit.claims import ClaimNumber, Effect, Finding, Touched, in_order
 from recaudit.report.sections.accuracy import AccuracySection
 from recaudit.report.verdict import FIRST_FINDINGS
-from report.crafted_runs import Data, Film, Model, Pair, accuracy, agency, exposure, groups, reachability, write_run
+from report.crafted_runs import (
+    Data,
+    Film,
+    Model,
+    Pair,
+    accuracy,
+    agency,
+    exposure,
+    reachability,
+    with_users,
+    write_run,
+)
 
 LOW, HIGH = (0.1, 0.05, 0.15), (0.4, 0.3, 0.5)
 TIMES = "\N{MULTIPLICATION SIGN}"
 FILMS = [Film("A", 20, 4.0, 5), Film("B", 20, 3.0, 0)]
 PAIRS = (Pair("u", "a", 0.1, 0.6), Pair("u", "b", 0.1, 0.6))
-MEMORY = {"memory": {"verdict": "memory", "share": 0.99, "lower": 0.97, "upper": 1.01, "users": 100}}
+REFITS = {"status": "memory", "matched_share": 0.9, "limit": 0.7, "refits": [0.6] * 5, "settings": "ALS()"}
+MEMORY = {"memory": REFITS}
 
 
 def finding(
@@ -33,12 +45,11 @@ def finding(
     users: int = 100,
     section: str = "",
     people: int = 100,
-    equal: bool = False,
     premise: bool = False,
 ) -> Finding:
     """One of a section of its own where none is named, which touches so many of 100 people."""
-    effect = Effect.within(size, error, users, equal=equal)
-    return Finding(claim, "", section or claim, effect, touched=Touched(people, 100), premise=premise)
+    effect = Effect.within(size, error, users)
+    return Finding("test.code", claim, "", section or claim, effect, touched=Touched(people, 100), premise=premise)
 
 
 def order(*findings: Finding) -> list[str]:
@@ -71,33 +82,37 @@ class TestOrder:
         assert order(finding("first", 0.3), finding("second", 0.1 + 0.2)) == ["first", "second"]
 
     def test_without_enough_users_or_with_an_interval_that_holds_none_it_is_no_finding(self) -> None:
-        assert order(finding("few", 3.0, users=29), finding("open", 0.5, 0.5), finding("enough", 0.5, users=30)) == [
+        assert order(finding("few", 3.0, users=9), finding("open", 0.5, 0.5), finding("enough", 0.5, users=10)) == [
             "enough"
         ]
 
-    def test_no_difference_is_claimed_only_where_it_is_known_to_be_small(self) -> None:
-        assert order(finding("unknown", 0.0, 0.3, equal=True), finding("equal", 0.05, 0.1, equal=True)) == ["equal"]
+    def test_a_finding_that_was_tested_takes_a_small_adjusted_p_value(self) -> None:
+        sure = finding("sure", 1.0, 0.1)
+        tested = {p: replace(sure, claim=f"p {p}", numbers=(ClaimNumber(p=p),)) for p in (0.04, 0.06)}
+        assert order(*tested.values()) == ["p 0.04"]
+
+    def test_what_was_counted_needs_no_test(self) -> None:
+        counted = replace(finding("counted", 0.0), counted=True)
+        assert order(counted, finding("not", 0.0)) == ["counted"]
 
 
 class TestRuns:
     @pytest.fixture
     def evidence(self, tmp_path: Path) -> Evidence:
-        """Two models that rank better than a third; groups of users, and a catalogue of which half is hidden."""
-        regions = [f"region {place}" for place in range(4)]
-        people, lifts = (
-            [groups(name, metric, {"North": LOW, "South": HIGH}, users=50) for name in regions]
-            for metric in ("ndcg", "popularity_lift")
-        )
-        rivals = [groups(name, "ndcg", {"North": LOW, "South": LOW}, users=50) for name in regions]
-        recall = groups("popularity", "recall", {"1: 0-9 ratings": LOW, "2: 10-99 ratings": HIGH})
+        """Two models that rank better than a baseline; groups of users, and a catalogue of which half is hidden."""
+        names = [f"region {place}" for place in range(4)]
+        members = {name: (["North"] * 50 + ["South"] * 50) for name in names}
+        ndcg, lift = ([0.1 + step] * 50 + [0.4 + step] * 50 for step in (0.01, 0.02))
+        ndcg = [value + 0.001 * (place % 7) for place, value in enumerate(ndcg)]
+        lift = [value + 0.001 * (place % 7) for place, value in enumerate(lift)]
+        own = with_users(accuracy(0.26, excluded=10), "ndcg", ndcg, members)
+        rival = with_users(accuracy(0.1), "ndcg", [0.1 + 0.001 * (place % 5) for place in range(100)], members)
         models = [
-            Model(
-                "A", [accuracy(0.3, per_user=[0.3] * 30, by=[*people, recall], excluded=10), exposure(FILMS, by=lifts)]
-            ),
-            Model("B", [accuracy(0.3, per_user=[0.3] * 30)]),
-            Model("Hits", [accuracy(0.1, per_user=[0.1] * 30, by=rivals), exposure(FILMS)], "top-pop"),
+            Model("A", [own, with_users(exposure(FILMS), "popularity_lift", lift, members)]),
+            Model("B", [with_users(accuracy(0.26), "ndcg", ndcg)]),
+            Model("Hits", [rival, exposure(FILMS)], "top-pop"),
         ]
-        return Evidence(write_run(tmp_path, models, Data(attributes=tuple(regions))))
+        return Evidence(write_run(tmp_path, models, Data(attributes=tuple(names))))
 
     def test_five_on_top_and_the_others_folded_by_section(self, evidence: Evidence) -> None:
         found = findings_of(evidence)
@@ -110,18 +125,18 @@ class TestRuns:
 
     def test_whether_personalising_pays_comes_first(self, evidence: Evidence) -> None:
         first = findings_of(evidence)[0]
-        assert first.claim == "A and B rank better than Hits"
+        assert (first.code, [number.model for number in first.numbers]) == ("accuracy.above-baseline", ["A", "B"])
         assert first.measure is not None
-        assert (first.measure.value, dict(first.measure.floors)) == ("0.300", {"Hits": "0.100"})
-        assert first.whom == "all 30 users measured, of 1,234"
-        assert replace(first, among=30).whom == "all 30 users measured"
+        assert (first.measure.value, dict(first.measure.floors)) == ("0.260", {"Hits": "0.100"})
+        assert first.whom == "all 100 users measured, of 1,234"
+        assert replace(first, among=100).whom == "all 100 users measured"
 
-    def test_a_gap_is_set_beside_the_same_gap_of_the_floor(self, evidence: Evidence) -> None:
-        (gap,) = [own for own in findings_of(evidence) if "ranks better for" in own.claim]
+    def test_a_group_is_shown_next_to_the_same_group_of_the_baseline(self, evidence: Evidence) -> None:
+        gap = next(own for own in findings_of(evidence) if own.code == "accuracy.group-differs")
         assert gap.measure is not None
-        assert (gap.measure.value, gap.measure.interval) == ("0.100 to 0.400", "[0.050, 0.150] to [0.300, 0.500]")
-        assert gap.measure.floors == {"Hits": "0.100 to 0.100"}
-        assert gap.whom == "50 of 100 users measured"
+        assert gap.measure.value == "0.113"
+        assert gap.measure.floors == {"Hits": "0.102"}
+        assert gap.whom == "100 of 100 users measured"
 
     def test_every_finding_has_a_number_and_says_what_to_do(self, evidence: Evidence) -> None:
         for own in findings_of(evidence):
@@ -132,7 +147,7 @@ class TestRuns:
     def test_cautions_stand_apart(self, evidence: Evidence) -> None:
         verdict = report.verdict(evidence.run)
         (caution,) = verdict.cautions
-        assert caution.claim == "Ranking quality says nothing about 9.1% of the users"
+        assert caution.code == "accuracy.users-left-out"
         assert caution.claim not in [own.claim for own in verdict.findings]
         html = report.render(evidence.run)
         assert f"<strong>{caution.claim}.</strong>" in html.split('aria-label="Cautions"')[1]
@@ -158,13 +173,6 @@ class TestFloors:
         assert finding.measure is not None
         assert finding.measure.floors == {}
 
-    def test_a_best_case_is_set_beside_what_is_so_without_strategy(self, tmp_path: Path) -> None:
-        by = groups("history", "discovery", {"few": HIGH, "many": LOW}, {"few": 0.2, "many": 0.05})
-        run = write_run(tmp_path, [Model("A", [reachability(PAIRS, lift=None, by=[by])])])
-        (gap,) = report.verdict(run).findings
-        assert gap.measure is not None
-        assert gap.measure.floors == {"Without strategy": "5.0% to 20.0%"}
-
     def test_a_number_that_is_a_bound_says_so(self, tmp_path: Path) -> None:
         result = reachability(PAIRS)
         tables = {**result.tables, "summary": result.tables["summary"].with_columns(status=pl.lit("bounded"))}
@@ -177,7 +185,7 @@ def test_a_finding_of_another_package_needs_no_more_than_a_claim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def asked(evidence: Evidence) -> Iterator[Finding]:
-        yield Finding("Something is so", "Because.", "accuracy", Effect.within(1.0, 0.1, 50))
+        yield Finding("other.something", "Something is so", "Because.", "accuracy", Effect.within(1.0, 0.1, 50))
 
     monkeypatch.setattr(AccuracySection, "questions", (asked,))
     html = report.render(write_run(tmp_path, [Model("A", [accuracy()])]))
@@ -194,12 +202,12 @@ class TestMemory:
         run = write_run(tmp_path, models)
         assert [own.premise for own in report.verdict(run).cautions] == [True, False]
         html = report.render(run)
-        assert html.index("The accuracy of Best is probably memory") < html.index('<ol class="verdict">')
+        assert html.index("Best has probably used held-out interactions") < html.index('<ol class="verdict">')
 
     def test_of_another_it_is_a_caution_like_others(self, tmp_path: Path) -> None:
         models = [Model("Best", [accuracy(0.4)]), Model("Next", [accuracy(0.2, facts=MEMORY)])]
         (caution,) = report.verdict(write_run(tmp_path, models)).cautions
-        assert caution.claim == "The accuracy of Next is probably memory"
+        assert caution.claim == "Next has probably used held-out interactions"
         assert not caution.premise
 
 
@@ -212,7 +220,7 @@ def test_twenty_models_are_told_in_a_sentence(tmp_path: Path) -> None:
 def test_a_run_without_any_answer_has_a_verdict(tmp_path: Path) -> None:
     run = write_run(tmp_path, [Model("A", [])])
     verdict = report.verdict(run)
-    assert (verdict.findings, verdict.cautions) == ([], [])
+    assert (verdict.code, verdict.findings, verdict.cautions) == ("verdict.nothing-measured", [], [])
     assert "Nothing was measured: no audit of this run has a number." in report.render(run)
 
 
@@ -225,4 +233,18 @@ def test_an_audit_that_no_model_answers_is_a_caution_with_the_reasons(tmp_path: 
     (caution,) = report.verdict(run).cautions
     assert caution.claim == "No model of this run has an answer to instability"
     assert caution.detail == "instability of A: A knows no others. instability of B: B has no rule."
+    assert caution.claim in report.render(run)
+
+
+def tied(users: int) -> dict[str, object]:
+    return {"ties": {"users": users, "of": 1000}}
+
+
+def test_lists_that_depend_on_ties_are_a_caution_above_one_percent(tmp_path: Path) -> None:
+    models = [Model("Few", [accuracy(0.4, facts=tied(10))]), Model("Many", [accuracy(0.3, facts=tied(11))])]
+    run = write_run(tmp_path, models)
+    (caution,) = report.verdict(run).cautions
+    assert caution.code == "lists.ties"
+    assert "Many" in caution.claim
+    assert "Few" not in caution.claim
     assert caution.claim in report.render(run)

@@ -10,15 +10,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, mean
+from recaudit.metrics.intervals import Ratio, aggregate, mean
 from recaudit.metrics.terms import term_table
 from recaudit.runs import Run
-from recaudit.runs.folder import Journal
+from recaudit.runs.folder import ITEM_COUNTS, USER_SIGNATURES, Journal
 from recaudit.runs.gate import Gate
 from recaudit.status import Status
 from report.crafted_runs import Crafted, Data, Model, write_run
 
-SETTINGS: Mapping[str, Any] = {"k": 10, "confidence": 0.95, "samples": 100, "rng": 0}
+SETTINGS: Mapping[str, Any] = {"k": 10, "confidence": 0.95, "rng": 0}
 
 
 def measured(
@@ -45,7 +45,7 @@ def measured(
         for group in dict.fromkeys(filter(None, labels))
         for metric, each in own.items()
     ]
-    summary, grouped = aggregate([*everybody, *by_group], Bootstrap(samples=SETTINGS["samples"]))
+    summary, grouped = aggregate([*everybody, *by_group], {})
     return Crafted(
         kind,
         {**SETTINGS, **(facts or {})},
@@ -86,6 +86,41 @@ def write_pair(
 def gate_of(*rules: Mapping[str, Any]) -> Gate:
     """A gate with these tables as its rules."""
     return Gate.model_validate({"rule": rules})
+
+
+def add_data(
+    run: Run,
+    signatures: Mapping[str, int] | None = None,
+    counts: Mapping[str, int] | None = None,
+    *,
+    fingerprint: str = "",
+) -> Run:
+    """The same run with these signatures of users' histories and item counts, and perhaps of other data."""
+    tables = {
+        USER_SIGNATURES: pl.DataFrame(
+            {
+                "user": pl.Series(list(signatures or {}), dtype=pl.String),
+                "signature": pl.Series(list((signatures or {}).values()), dtype=pl.UInt64),
+            }
+        ),
+        ITEM_COUNTS: pl.DataFrame(
+            {
+                "item": pl.Series(list(counts or {}), dtype=pl.String),
+                "count": pl.Series(list((counts or {}).values()), dtype=pl.Int64),
+            }
+        ),
+    }
+    run.folder.put({name: table.write_parquet for name, table in tables.items()})
+    if fingerprint:
+        data = run.manifest.data.model_copy(update={"fingerprint": fingerprint})
+        return rewritten(run, data=data)
+    return Run.open(run.path)
+
+
+def signatures_of(users: int, seed: int = 0) -> dict[str, int]:
+    """Random signatures of users u0 and on, the same for the same seed."""
+    values = np.random.default_rng(seed).integers(0, 2**63, users)
+    return {f"u{place}": int(value) for place, value in enumerate(values)}
 
 
 def rewritten(run: Run, **changes: Any) -> Run:

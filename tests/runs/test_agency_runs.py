@@ -42,7 +42,6 @@ users = 5
 followed = 2
 targets = 6
 editors = 4
-samples = 5
 by = ["history"]
 refits = 0
 """
@@ -94,7 +93,6 @@ def test_numbers_are_those_of_the_library_and_hindsight_needs_no_other_model(
         followed=2,
         targets=6,
         editors=4,
-        samples=5,
         by=["history"],
         refits=0,
         rng=3,

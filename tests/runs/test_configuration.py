@@ -64,7 +64,7 @@ class TestWhatItMeans:
 
     def test_reachability_asks_about_the_next_ten_items_unless_told_otherwise(self) -> None:
         audits = parsed(REACHABILITY).audits
-        assert audits == {"reachability": Reachability(actions=NextK(10), policy=Softmax(beta=2.0), users=None)}
+        assert audits == {"reachability": Reachability(actions=NextK(10), policy=Softmax(), users=None)}
 
     @pytest.mark.parametrize(
         ("text", "actions"),

@@ -22,6 +22,7 @@ from recaudit.models.factor.model import FactorModel
 from recaudit.registry import AUDITS
 from recaudit.report import render
 from recaudit.runs import Configuration, execute, execute_simulation, parse_simulation
+from recaudit.runs.resumption import Resumption
 
 CONFIG = """
 {top}
@@ -35,7 +36,6 @@ kind = "als"
 factors = 2
 iterations = 2
 [audits.exposure]
-samples = 2
 [audits.where]
 """
 NEURAL = """
@@ -126,13 +126,16 @@ class TestARun:
             parsed(CONFIG, f"device = '{name}'")
 
     @pytest.mark.usefixtures("gpu")
-    def test_devices_are_not_mixed_in_one_folder(self, tmp_path: Path) -> None:
+    def test_what_another_device_computes_is_computed_again(self, tmp_path: Path) -> None:
         execute(parsed(CONFIG), tmp_path / "out")
-        on_gpu = parsed(CONFIG).model_copy(update={"device": "cuda"})
-        with pytest.raises(InputError, match="other settings"):
-            execute(on_gpu, tmp_path / "out")
-        assert execute(on_gpu, tmp_path / "out", fresh=True).manifest.device == "cuda"
-        execute(parsed(CONFIG, CUDA), tmp_path / "out")  # said in the file or by --device, it is the same run
+        on_gpu = parsed(CONFIG).with_settings(device="cuda")
+        decided: list[Resumption] = []
+        run = execute(on_gpu, tmp_path / "out", resumed=decided.append)
+        assert run.manifest.device == "cuda"
+        assert {audit for _, audit, _ in decided[0].repeated} == {"where"}
+        assert {audit for _, audit in decided[0].kept} == {"exposure"}
+        execute(parsed(CONFIG, CUDA), tmp_path / "out", resumed=decided.append)  # in the file or by --device: the same
+        assert decided[1].repeated == ()
 
     def test_the_cpu_is_the_default_by_whatever_name(self) -> None:
         assert parsed(CONFIG, "device = 'cpu'").hash == parsed(CONFIG).hash
@@ -200,4 +203,4 @@ def test_the_command_says_what_was_computed_where(tmp_path: Path) -> None:
     assert "Computed on the CPU: exposure, where of Random." in " ".join(done.stderr.split())
     refused = CliRunner().invoke(app, [*asked, "auto"])
     assert refused.exit_code == 2
-    assert "device: received auto" in refused.stderr
+    assert "device: received 'auto'" in refused.stderr

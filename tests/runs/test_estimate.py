@@ -194,10 +194,10 @@ class TestTimes:
     def test_people_who_are_drawn_where_nothing_is_said_are_those_of_the_whole_log(
         self, monkeypatch: pytest.MonkeyPatch, model: str
     ) -> None:
-        # 40 users of 2,000 would be asked about 50 items of 60; all of a slice would be, about all.
+        # 120 of 2,000 users are measured by default, for 50 of 60 items; of a slice all would be, for all items.
         for part in (reachability, samples):
             monkeypatch.setattr(part, "MOST_SCORES", 1_000_000)
-            monkeypatch.setattr(part, "DRAWN_SCORES", 40 * 50 * 60)
+            monkeypatch.setattr(part, "DRAWN_SCORES", 120 * 50 * 60)
             monkeypatch.setattr(part, "DRAWN_TARGETS", 50)
         asked = list[object]()
         real = reachability.Reachability.measure
@@ -210,7 +210,7 @@ class TestTimes:
         monkeypatch.setattr(reachability.Reachability, "measure", measure)
         text = CONFIG.replace("[audits.slow]", "[audits.reachability]\nrefits = 0").replace('"slow"', f'"{model}"')
         told = estimate(parsed(text))
-        assert set(asked) == {(40, 50)}
+        assert set(asked) == {(120, 50)}
         assert all(step.seconds is not None for step in told.steps)
 
     def test_little_is_worked_out(self) -> None:
@@ -225,7 +225,8 @@ class TestTimes:
         assert "wider by a factor of 1.4" in line
 
     def test_what_was_made_elsewhere_is_not_asked(self, tmp_path: Path, many: World) -> None:
-        np.savez(tmp_path / "m.npz", P=np.ones((many.data.n_users, 2)), Q=np.ones((many.data.n_items, 2)))
+        users, items = np.ones((many.data.n_users, 2)), np.ones((many.data.n_items, 2))
+        np.savez(tmp_path / "m.npz", user_factors=users, item_factors=items)
         text = f"[[model]]\nkind = 'factors'\npath = '{tmp_path / 'm.npz'}'\npredicts_ratings = false\n"
         told = estimate(parsed(CONFIG.replace('[[model]]\nkind = "slow"\n', text)))
         assert [step.seconds for step in told.steps] == [None, None]
@@ -284,6 +285,20 @@ class TestSlicesThatFail:
         self.fail(monkeypatch, SlowFit, "fit", 2000, MemoryError())
         with pytest.raises(MemoryError):
             estimate(parsed())
+
+    def test_an_audit_without_memory_is_not_tried_on_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """In part first; the whole needs no less memory than a part."""
+        tried: list[bool] = []
+
+        def measure(self: SlowAudit, subject: Subject, context: Context) -> Result:
+            assert isinstance(context.engine, Sampled)
+            tried.append(context.engine.whole)
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 19142390448 bytes")
+
+        monkeypatch.setattr(SlowAudit, "measure", measure)
+        with pytest.raises(RuntimeError, match="can't allocate"):
+            estimate(parsed())
+        assert tried == [False]
 
 
 def test_a_fit_that_grows_with_the_catalogue_is_timed_on_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -26,6 +27,7 @@ from recaudit.errors import DamageWarning, InputError
 from recaudit.folders import folder
 from recaudit.models import Random, TopPop
 from recaudit.runs import Configuration, Run, execute
+from recaudit.runs.resumption import Resumption
 
 CONFIG = """
 seed = 3
@@ -41,11 +43,9 @@ label = "Most rated"
 kind = "random"
 [audits.accuracy]
 k = 5
-samples = 10
 by = ["region"]
 [audits.exposure]
 k = 5
-samples = 10
 by = ["genre"]
 policy = {kind = "softmax", beta = 2.0}
 """
@@ -99,7 +99,7 @@ class TestACompleteRun:
         assert [(step.model, step.audit) for step in manifest.steps] == STEPS
         assert all(model.fit_seconds is not None for model in manifest.models)
         assert manifest.models[0].settings == TopPop().model_dump()
-        assert sorted(path.name for path in run.path.iterdir()) == ["manifest.json", "report.html", "results"]
+        assert sorted(path.name for path in run.path.iterdir()) == ["data", "manifest.json", "report.html", "results"]
 
     def test_every_step_is_reported_by_its_name(self, config: Configuration, tmp_path: Path) -> None:
         heard: list[Step] = []
@@ -116,7 +116,7 @@ class TestACompleteRun:
     def test_numbers_are_those_of_the_library(self, config: Configuration, world: World, tmp_path: Path) -> None:
         run = execute(config, tmp_path / "out")
         train, test = splits.leave_last(world.data, k=2)
-        result = audits.accuracy(Random().fit(train, rng=3), test, k=5, samples=10, rng=3, by=["region"])
+        result = audits.accuracy(Random().fit(train, rng=3), test, k=5, rng=3, by=["region"])
         assert_frame_equal(run.table("Random", "accuracy", "summary"), result.frame)
         assert_frame_equal(run.table("Random", "accuracy", "groups"), result.groups)
 
@@ -136,7 +136,7 @@ class TestACompleteRun:
     @pytest.mark.usefixtures("config")
     def test_every_recommender_can_be_run(self, tmp_path: Path) -> None:
         kinds = ["als", "biased-mf", "item-knn", "user-knn", "ease", "slim", "top-pop", "random"]
-        text = '[data]\nname = "demo"\n[audits.exposure]\nsamples = 2\n'
+        text = '[data]\nname = "demo"\n[audits.exposure]\n'
         run = execute(parsed(text + "".join(f'[[model]]\nkind = "{kind}"\n' for kind in kinds)), tmp_path / "out")
         assert run.models == ("ALS", "BiasedMF", "ItemKNN", "UserKNN", "EASE", "SLIM", "TopPop", "Random")
 
@@ -253,6 +253,108 @@ class TestResuming:
         assert (tmp_path / "out" / "report.html").exists()
 
 
+class TestChangedConfiguration:
+    """Steps are kept as long as what they depend on is the same."""
+
+    @pytest.fixture(autouse=True)
+    def _small(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(datasets, "load", lambda name, path=None: world.data)
+
+    @staticmethod
+    def again(config: Configuration, out: Path, **options: Any) -> tuple[Run, Resumption, list[str]]:
+        """The run, what became of the former steps, and the audits that were computed."""
+        decided: list[Resumption] = []
+        with pytest.MonkeyPatch.context() as patch:
+            calls = break_audits(patch, at=None)
+            run = execute(config, out, report=told, resumed=decided.append, **options)
+        return run, decided[0], calls
+
+    def test_only_the_steps_of_a_changed_audit_are_computed_again(self, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        execute(parsed(CONFIG), out, report=told)
+        changed = CONFIG.replace('k = 5\nby = ["genre"]', 'k = 4\nby = ["genre"]')
+        assert changed != CONFIG
+        run, decided, calls = self.again(parsed(changed), out)
+        assert calls == ["Exposure", "Exposure"]
+        assert decided.kept == (("Most rated", "accuracy"), ("Random", "accuracy"))
+        assert [(one.model, one.audit) for one in decided.repeated] == [
+            ("Most rated", "exposure"),
+            ("Random", "exposure"),
+        ]
+        execute(parsed(changed), tmp_path / "reference")
+        assert_same_tables(tables(out), tables(tmp_path / "reference"))
+        assert [(step.model, step.audit) for step in run.manifest.steps] == STEPS
+        assert run.manifest.status == "complete"
+        assert run.manifest.config == parsed(changed).written
+        assert (out / "report.html").exists()
+
+    def test_a_new_model_is_added_and_a_removed_one_is_dropped(self, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        execute(parsed(CONFIG), out)
+        other = CONFIG.replace('kind = "random"', 'kind = "top-pop"\nlabel = "Mean"\nby = "mean"\n')
+        run, decided, calls = self.again(parsed("floors = false\n" + other), out)
+        assert calls == ["Accuracy", "Exposure"]
+        assert decided.dropped == (("Random", "accuracy"), ("Random", "exposure"))
+        assert run.models == ("Most rated", "Mean")
+        assert not (out / "results" / "Random").exists()
+
+    def test_settings_that_were_set_by_model_copy_count(self, config: Configuration, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        execute(config, out)
+        audits_of = {**config.audits, "accuracy": config.audits["accuracy"].model_copy(update={"k": 3})}
+        changed = config.model_copy(update={"audits": audits_of})
+        assert changed.hash != config.hash
+        run, _, calls = self.again(changed, out)
+        assert calls == ["Accuracy", "Accuracy"]
+        assert run.steps("Random")["accuracy"]["k"] == 3
+
+    def test_defaults_that_have_changed_count(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        out, text = tmp_path / "out", CONFIG.replace('k = 5\nby = ["region"]', "")
+        execute(parsed(text), out)
+        monkeypatch.setattr(Accuracy.model_fields["k"], "default", 7)
+        Accuracy.model_rebuild(force=True)
+        try:
+            run, _, calls = self.again(parsed(text), out)
+        finally:
+            monkeypatch.undo()
+            Accuracy.model_rebuild(force=True)
+        assert calls == ["Accuracy", "Accuracy"]
+        assert run.steps("Random")["accuracy"]["k"] == 7
+
+    def test_an_interrupted_correction_keeps_what_was_kept(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        out, changed = tmp_path / "out", parsed(CONFIG.replace("beta = 2.0", "beta = 3.0"))
+        execute(parsed(CONFIG), out)
+        with monkeypatch.context() as patch:
+            break_audits(patch, at=1)
+            with pytest.raises(KeyboardInterrupt):
+                execute(changed, out)
+        halted = Run.open(out).manifest
+        assert [(step.model, step.audit) for step in halted.steps] == [STEPS[0], STEPS[1], STEPS[2]]
+        _, _, calls = self.again(changed, out)
+        assert calls == ["Exposure"]
+        execute(changed, tmp_path / "reference")
+        assert_same_tables(tables(out), tables(tmp_path / "reference"))
+
+    def test_a_folder_without_step_records_is_refused_with_its_reason(self, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        run = execute(parsed(CONFIG), out)
+        old = tuple(step.model_copy(update={"inputs": None}) for step in run.manifest.steps)
+        run.folder.note(record=run.manifest.model_copy(update={"steps": old}).kept().record)
+        before = tables(out)
+        with pytest.raises(InputError, match="records of an earlier version"):
+            execute(parsed(CONFIG), out)
+        assert_same_tables(tables(out), before)
+
+    def test_a_run_that_kept_everything_is_left_as_it_is_for_another_engine_only(self, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        execute(parsed(CONFIG), out, report=told)
+        _, decided, calls = self.again(parsed(CONFIG + '[engine]\nkind = "threads"\nworkers = 2\n'), out)
+        assert calls == []
+        assert decided.kept == tuple(STEPS)
+
+
 class TestOtherFolders:
     def test_another_configuration_is_refused_and_fresh_starts_over(
         self, config: Configuration, tmp_path: Path
@@ -261,7 +363,7 @@ class TestOtherFolders:
         execute(config, out, report=told)
         before = tables(out)
         other = parsed(CONFIG.replace("seed = 3", "seed = 4"))
-        with pytest.raises(InputError, match=r"an audit with other settings.*--fresh"):
+        with pytest.raises(InputError, match=r"an audit with another seed.*--fresh"):
             execute(other, out)
         assert_same_tables(tables(out), before)
         assert execute(other, out, fresh=True).manifest.seed == 4
@@ -371,11 +473,9 @@ factors = 2
 epochs = 1
 label = "Random"
 [audits.accuracy]
-samples = 2
 [audits.reachability]
 users = 2
 refits = 0
-samples = 2
 """
 
     @pytest.fixture(autouse=True)
@@ -390,7 +490,7 @@ samples = 2
         for floor, recommender in zip(run.floors, (Random(), TopPop()), strict=True):
             assert run.audits(floor) == ("accuracy",)  # they take no ratings in: nothing can be reached
             train, test = splits.RandomSplit().split(world.data, 0)
-            own = audits.accuracy(recommender.fit(train), test, samples=2)
+            own = audits.accuracy(recommender.fit(train), test)
             assert_frame_equal(run.table(floor, "accuracy", "summary"), own.frame)
 
     def test_a_model_that_is_one_stands_for_it(self, tmp_path: Path) -> None:

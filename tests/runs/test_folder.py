@@ -18,7 +18,7 @@ def make(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Calla
     """A run of two models, the first of which has this label."""
     monkeypatch.setattr(datasets, "load", lambda name, path=None: world.data)
     text = "[data]\nname = 'demo'\n[[model]]\nkind = 'top-pop'\nlabel = '{}'\n[[model]]\nkind = 'random'\n"
-    audits = "[audits.accuracy]\nsamples = 2\nby = []"
+    audits = "[audits.accuracy]\nby = []"
 
     def run(label: str) -> Run:
         config = parse(text.format(label) + audits, source="run.toml", folder=tmp_path)
@@ -41,7 +41,7 @@ def test_what_was_asked_is_read_back_whatever_it_turned_out_to_be(
     """A curve says k = 10 of its numbers, the longest of the lengths that were asked for."""
     make("Hits")  # the data stands in for the demo's
     text = "[data]\nname = 'demo'\n[[model]]\nkind = 'als'\nfactors = 2\niterations = 2\n"
-    asked = "[audits.calibration-curve]\nk = [5, 10]\nweights = [0.0, 0.9]\nsamples = 2\n"
+    asked = "[audits.calibration-curve]\nk = [5, 10]\nweights = [0.0, 0.9]\n"
     run = execute(parse(text + asked, source="run.toml", folder=tmp_path), tmp_path / "curve")
     found = run.result("ALS", "calibration-curve")
     assert found.audit.k == (5, 10)  # type: ignore[attr-defined]

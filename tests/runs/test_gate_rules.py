@@ -34,6 +34,7 @@ from recaudit.runs.gate import Gate, Rule, parse_gate, read_gate
         ("[[rule]]\nmetric = 'ndcg'\nat_least = 1\naudit = 'exposure'", "accuracy or mitigation or reranking"),
         ("[[rule]]\nmetric = 'ndcg'\nat_least = 1\nconfidence = 1.5", "between 0 and 1"),
         ("[[rule]]\nmetric = 'ndcg'\nat_least = 1\nconfidence = true", "between 0 and 1"),
+        ("[[rule]]\nmetric = 'ndcg'\nat_least = 1\nconfidence = 'gate'", "between 0 and 1"),
         ("[[rule]]\nmetric = 'ndcg'\nat_least = 1\npeople = 0", "greater than"),
         ("[[rule]]\nmetric = 'ndcg'\nat_least = 1\nfailures = 'ignore'", "'undecided' or 'accept'"),
         ("confidence = 1\n[[rule]]\nmetric = 'ndcg'\nat_least = 1", "confidence"),
@@ -72,7 +73,7 @@ def test_rules_are_a_list_of_rules_under_either_name(name: str) -> None:
 
 
 def test_a_rule_reads_back_as_it_was() -> None:
-    rule = Rule(metric="ndcg", by="region", not_worse_by="2.5 %", confidence="gate")
+    rule = Rule(metric="ndcg", by="region", not_worse_by="2.5 %", confidence=0.9)
     assert Rule.model_validate(rule.model_dump()) == rule
     assert (rule.limit, rule.relative, rule.rising) == (0.025, True, False)
 

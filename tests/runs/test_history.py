@@ -28,18 +28,18 @@ def runs(tmp_path: Path) -> list[Run]:
 
 class TestOrder:
     def test_runs_stand_in_the_order_in_which_they_were_started(self, runs: list[Run]) -> None:
-        found = ra.history(runs, samples=50)
+        found = ra.history(runs)
         assert [run.path.name for run in found.runs] == ["c", "a", "b"]
         assert found.frame["run"].unique(maintain_order=True).to_list() == [str(run.path) for run in found.runs]
 
     def test_or_as_they_are_given(self, runs: list[Run]) -> None:
-        found = ra.history([run.path for run in runs], as_given=True, samples=50)
+        found = ra.history([run.path for run in runs], as_given=True)
         assert [run.path.name for run in found.runs] == ["a", "b", "c"]
 
 
 class TestNumbers:
     def test_every_number_of_every_run_is_there_as_the_run_has_it(self, runs: list[Run]) -> None:
-        frame = ra.history(runs, samples=50).frame
+        frame = ra.history(runs).frame
         assert dict(frame.schema) == HISTORY_SCHEMA
         ndcg = frame.filter(metric="ndcg", by="")
         assert ndcg["value"].to_list() == pytest.approx([0.6, 0.5, 0.4])
@@ -49,7 +49,7 @@ class TestNumbers:
     def test_a_number_that_a_run_has_not_is_no_zero(self, tmp_path: Path) -> None:
         one = write(tmp_path / "one", {"A": measured(spread(0.5))}, at(1))
         two = write(tmp_path / "two", {"A": measured(spread(0.5)), "B": measured(spread(0.3))}, at(2))
-        found = ra.history([one, two], samples=50)
+        found = ra.history([one, two])
         assert found.models == ("A", "B")
         assert found.frame.filter(model="B")["run"].unique().to_list() == [str(two.path)]
 
@@ -59,7 +59,7 @@ class TestNumbers:
             write(tmp_path / name, {"A": measured(spread(0.5), k=k)}, at(hour))
             for hour, (name, k) in enumerate(lengths.items())
         ]
-        frame = ra.history(made, samples=50).frame.filter(metric="ndcg")
+        frame = ra.history(made).frame.filter(metric="ndcg")
         assert frame["era"].to_list() == [0, 0, 1]
 
 
@@ -72,7 +72,7 @@ class TestChanges:
                 tmp_path / "c", {"A": measured(spread(0.5))}, at(3, fingerprint="new", versions={"python": "3.12.1"})
             ),
         ]
-        changes = ra.history(made, samples=50).changes
+        changes = ra.history(made).changes
         assert changes[0] == ()
         assert [(own.what, own.name) for own in changes[1]] == [("data", "fingerprint")]
         assert {own.what for own in changes[2]} == {"versions"}
@@ -80,14 +80,14 @@ class TestChanges:
     def test_a_model_that_comes_or_goes_is_a_change(self, tmp_path: Path) -> None:
         one = write(tmp_path / "one", {"A": measured(spread(0.5)), "Old": measured(spread(0.5))}, at(1))
         two = write(tmp_path / "two", {"A": measured(spread(0.5)), "New": measured(spread(0.5))}, at(2))
-        _, told = ra.history([one, two], samples=50).changes
+        _, told = ra.history([one, two]).changes
         assert [(own.what, own.before, own.after) for own in told] == [
             ("model Old", "ease", ""),
             ("model New", "", "ease"),
         ]
 
     def test_the_last_change_is_judged_person_by_person(self, runs: list[Run]) -> None:
-        found = ra.history(runs, samples=100)
+        found = ra.history(runs)
         assert found.last is not None
         assert found.last.after.path.name == "b"
         assert found.last.overall.filter(metric="ndcg")["verdict"].to_list() == ["worse"]
@@ -95,7 +95,7 @@ class TestChanges:
     def test_runs_that_share_no_number_say_why(self, tmp_path: Path) -> None:
         one = write(tmp_path / "one", {"A": measured(spread(0.5)), "B": measured(spread(0.5))}, at(1))
         two = write(tmp_path / "two", {"C": measured(spread(0.5)), "D": measured(spread(0.5))}, at(2))
-        found = ra.history([one, two], samples=50)
+        found = ra.history([one, two])
         assert found.last is None
         assert "A, B and C, D" in found.why_not
         assert set(found.frame["model"]) == {"A", "B", "C", "D"}
@@ -121,6 +121,6 @@ class TestBadInput:
 
 
 def test_the_table_is_ready_for_polars(runs: list[Run]) -> None:
-    frame = ra.history(runs, samples=50).frame
+    frame = ra.history(runs).frame
     worst = frame.filter(pl.col("metric") == "ndcg").sort("value").row(0, named=True)
     assert Path(worst["run"]).name == "b"

@@ -42,9 +42,7 @@ users = 30
 rate = 10000.0
 cache = "cache"
 [audits.exposure]
-samples = 20
 [audits.accuracy]
-samples = 20
 """
 
 
@@ -81,6 +79,40 @@ def test_a_run_keeps_everything_but_the_secret(folder: Path) -> None:
     assert {"manifest.json", "report.html", "answers.sqlite"} <= {path.name for path in kept}
     assert not [path for path in kept if SECRET.encode() in path.read_bytes()]
     assert service.requests[0].sent.keys() == {"user", "history", "n"}
+
+
+def test_baselines_are_measured_on_the_users_that_the_service_is_queried_for(folder: Path) -> None:
+    text = CONFIGURATION.replace("users = 30", "users = 10").replace("[audits.exposure]", "[audits.exposure]\nk = 1")
+    with serving(well) as service:
+        config = parse(text.format(url=service.url), source="audit.toml", folder=folder)
+        run = execute(config, folder / "run")
+    shown = {model: set(run.result(model, "exposure").users["user"]) for model in (*run.models, *run.floors)}
+    assert len(shown["Service"]) == 10
+    assert all(users == shown["Service"] for users in shown.values())
+    assert {run.result(model, "accuracy").frame["users"].max() for model in shown} == {10}
+
+    # 10 lists of 1 item cannot hold a catalogue of more items.
+    verdict = report.verdict(run)
+    items = run.manifest.data.items
+    (limited,) = [caution for caution in verdict.cautions if caution.code == "exposure.coverage-limited-by-users"]
+    assert limited.numbers[0].reference == pytest.approx(10 / items)
+    assert not [finding for finding in verdict.findings if finding.code == "exposure.items-never-shown"]
+    (few,) = [caution for caution in verdict.cautions if caution.code == "service.few-users"]
+    assert {number.model for number in few.numbers} == {"Service"}
+    assert {(number.audit, number.users) for number in few.numbers} == {("exposure", 10), ("accuracy", 10)}
+
+
+def test_a_service_that_answers_nothing_measures_nothing(folder: Path) -> None:
+    with serving(lambda service, request: (401, {})) as service:
+        text = CONFIGURATION.replace("seed = 0", "seed = 0\nfloors = false")
+        config = parse(text.format(url=service.url), source="audit.toml", folder=folder)
+        run = execute(config, folder / "run")
+    verdict = report.verdict(run)
+    assert verdict.code == "verdict.nothing-measured"
+    codes = {caution.code: caution for caution in verdict.cautions}
+    assert codes["service.failed-queries"].premise
+    assert codes["service.failed-queries"].numbers[0].value == 1
+    assert "401" in codes["service.failed-queries"].detail
 
 
 def test_the_cache_starts_at_the_configuration_and_is_kept_by_its_name(folder: Path) -> None:
@@ -140,7 +172,7 @@ def test_a_run_that_was_killed_goes_on_and_asks_nothing_again(folder: Path) -> N
     with serving(slowly) as service:
         # One more than there are users: the question that is under way when the kill comes.
         text = CONFIGURATION.format(url=service.url).replace("users = 30", "budget = 49\nretries = 0")
-        (folder / "audit.toml").write_text(text.replace("[audits.accuracy]\nsamples = 20\n", ""), encoding="utf-8")
+        (folder / "audit.toml").write_text(text.replace("[audits.accuracy]\n", ""), encoding="utf-8")
         command: list[Any] = [sys.executable, "-c", work, folder / "audit.toml", folder / "run"]
         with subprocess.Popen(command, env=dict(os.environ)) as first:
             while service.asked < 12:

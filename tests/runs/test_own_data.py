@@ -120,7 +120,7 @@ ABOUT = COLUMNS + 'items = "films.csv"\ntitle = "name"\nusers = "people.csv"\nat
 def test_files_of_items_and_users_change_no_number_unless_they_are_the_catalogue(folder: Path) -> None:
     data = loaded(folder, ABOUT)
     assert (data.n_users, data.n_items) == (2, 3)
-    assert data.facts == {"items_left_out": 1, "users_left_out": 1}
+    assert data.facts == {"merged_repeats": 1, "items_left_out": 1, "users_left_out": 1}
 
 
 def test_files_of_items_and_users_can_be_the_catalogue(folder: Path) -> None:
@@ -128,7 +128,7 @@ def test_files_of_items_and_users_can_be_the_catalogue(folder: Path) -> None:
     assert data.user_ids.to_list() == ["ada", "bob", "zoe"]
     assert data.item_labels(np.arange(4)) == ["Alien", "Brazil", "Casablanca", "Never rated"]
     assert data.attributes["region"].to_list() == ["north", "south", "north"]
-    assert data.facts == {}
+    assert data.facts == {"merged_repeats": 1}
 
 
 def test_ids_of_the_catalogue_decide_the_type_of_ids_with_the_logs(folder: Path) -> None:
@@ -171,11 +171,15 @@ def test_the_run_says_what_was_left_out_and_what_has_no_ratings(folder: Path, tm
     (folder / "ratings.csv").write_text(RATINGS + "cem,10,lots,4\ncem,20,3,4\n")
     text = (
         f'[data]\nfile = "ratings.csv"\n{ABOUT}catalogue = "all"\non_error = "skip"\n'
-        '[split]\nkind = "leave-last"\n[[model]]\nkind = "random"\n[audits.exposure]\nsamples = 2\n'
+        '[split]\nkind = "leave-last"\n[[model]]\nkind = "random"\n[audits.exposure]\n'
     )
     with pytest.warns(UserWarning, match="1 rows could not be read and were skipped, the first at line 7"):
         record = execute(parse(text, source="run.toml", folder=folder), tmp_path / "run").manifest.data
-    assert (record.unrated_items, record.silent_users, record.facts) == (1, 1, {"skipped_rows": 1})
+    assert (record.unrated_items, record.silent_users, record.facts) == (
+        1,
+        1,
+        {"skipped_rows": 1, "merged_repeats": 1},
+    )
     told = {file.name: (file.bytes, file.sha256) for file in record.files.values()}
     for name, digest in told.items():
         content = (folder / name).read_bytes()

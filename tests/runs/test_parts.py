@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -20,11 +19,10 @@ from recaudit.audits import spill
 from recaudit.audits.spill import Part, PartFolder, SpilledRows
 from recaudit.data import datasets
 from recaudit.data.synthetic import World
-from recaudit.engines import Engine, Serial, Threads
+from recaudit.engines import Engine, Ray, Serial, Threads
 from recaudit.engines.base import Answer, Piece
-from recaudit.errors import DamagedError, DamageWarning, InputError, MachineError, NotSupportedError
+from recaudit.errors import DamagedError, DamageWarning, InputError, MachineError
 from recaudit.folders import FileRecord, verify
-from recaudit.folders.places import place_of
 from recaudit.runs import Configuration, Run, execute
 from recaudit.runs.timing import Sampled
 
@@ -38,13 +36,11 @@ kind = "als"
 factors = 3
 [audits.reachability]
 users = 50
-samples = 5
 refits = 0
 [audits.instability]
 edits = {kind = "next-k", k = 2}
 viewers = 70
 pairs = true
-samples = 5
 refits = 0
 """
 WHERE = "results/ALS/reachability"
@@ -81,8 +77,8 @@ def by(config: Configuration, engine: Engine) -> Configuration:
     return config.model_copy(update={"engine": engine})
 
 
-def whole(folder: Path) -> bool:
-    found = verify(folder)
+def whole(folder: Path, parts: Path | None = None) -> bool:
+    found = verify(folder, parts)
     return not found.lost and not found.unknown
 
 
@@ -123,57 +119,98 @@ def test_the_numbers_are_those_of_tables_in_memory(
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("address", [None, "memory://bucket/run", "file"])
-def test_a_stopped_step_goes_on_with_its_parts(config: Configuration, tmp_path: Path, address: str | None) -> None:
-    parts = f"file://{tmp_path}/parts" if address == "file" else address
+@pytest.mark.parametrize("outside", [False, True])
+def test_a_stopped_step_goes_on_with_its_parts(config: Configuration, tmp_path: Path, *, outside: bool) -> None:
+    folder = tmp_path / "parts" if outside else None
+    parts = str(folder) if outside else None
     serial = files(execute(config, tmp_path / "serial").path)
     out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
         execute(by(config, Elsewhere(parts, stops=2)), out)
-    begun = Run.open(out).folder.manifest.files
-    assert list(begun) == [f"{WHERE}/pairs/{part:06}.parquet" for part in range(2)]
-    assert verify(out).lost == ()
+    begun = [name for name in Run.open(out).folder.manifest.files if name.startswith(WHERE)]
+    assert begun == [f"{WHERE}/pairs/{part:06}.parquet" for part in range(2)]
+    assert verify(out, folder).lost == ()
     run = execute(by(config, Elsewhere(parts, stops=2)), out)  # two more are all that is left
-    assert whole(out)
+    assert whole(out, folder)
     at = run.folder.manifest.elsewhere.get(f"{WHERE}/pairs")
-    assert (at is None) == (address is None)
-    here = {name: content for name, content in serial.items() if address is None or "pairs" not in name}
+    assert (at is not None) == outside
+    here = {name: content for name, content in serial.items() if not outside or "pairs" not in name}
     assert files(out) == here
     if at is not None:
         for part in range(4):
-            with fsspec.open(f"{at}/{part:06}.parquet") as file:
-                assert file.read() == serial[f"{WHERE}/pairs/{part:06}.parquet"]
+            assert Path(at, f"{part:06}.parquet").read_bytes() == serial[f"{WHERE}/pairs/{part:06}.parquet"]
 
 
 @pytest.mark.usefixtures("small")
 def test_parts_elsewhere_are_read_checked_and_made_again(config: Configuration, tmp_path: Path) -> None:
-    there = by(config, Elsewhere("memory://bucket/again"))
+    parts = tmp_path / "parts"
+    there = by(config, Elsewhere(str(parts)))
     run = execute(there, tmp_path / "out")
     pairs = run.table("ALS", "reachability", "pairs")
     column = run.scan("ALS", "reachability", "pairs").select("user", "value").filter(pl.col("value") > 0.1)
     assert_frame_equal(column.head(3).collect(), pairs.select("user", "value").filter(pl.col("value") > 0.1).head(3))
     assert_frame_equal(execute(config, tmp_path / "here").table("ALS", "reachability", "pairs"), pairs)
-    memory, path = fsspec.core.url_to_fs(f"{run.folder.manifest.elsewhere[f'{WHERE}/pairs']}/000002.parquet")
-    content = memory.cat_file(path)
-    memory.pipe_file(path, content[:-1] + b"x")
-    assert [(finding.name, finding.fault) for finding in verify(run.path).lost] == [
+    path = Path(run.folder.manifest.elsewhere[f"{WHERE}/pairs"], "000002.parquet")
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + b"x")
+    assert [(finding.name, finding.fault) for finding in verify(run.path, parts).lost] == [
         (f"{WHERE}/pairs/000002.parquet", "damaged")
     ]
-    with pytest.raises(DamagedError, match="memory://bucket/again"):
-        Run.open(run.path).table("ALS", "reachability", "pairs")
-    memory.rm(path)
-    assert [finding.fault for finding in verify(run.path).lost] == ["missing"]
+    with pytest.raises(DamagedError, match=str(path)):
+        Run.open(run.path, parts=parts).table("ALS", "reachability", "pairs")
+    path.unlink()
+    assert [finding.fault for finding in verify(run.path, parts).lost] == ["missing"]
     with pytest.warns(DamageWarning, match="000002"):
         execute(there, run.path)
-    assert memory.cat_file(path) == content
-    assert verify(run.path).lost == ()
+    assert path.read_bytes() == content
+    assert verify(run.path, parts).lost == ()
+
+
+@pytest.mark.usefixtures("small")
+def test_parts_outside_are_read_only_below_a_folder_that_the_caller_names(
+    config: Configuration, tmp_path: Path
+) -> None:
+    parts, out = tmp_path / "shared" / "parts", tmp_path / "out"
+    execute(by(config, Elsewhere(str(parts))), out)
+    instability = f"{WHERE.replace('reachability', 'instability')}/pairs"
+    for named in (None, tmp_path / "other", parts / "deeper", Path("shared")):
+        lost = verify(out, named).lost
+        assert {finding.fault for finding in lost} == {"outside"}
+        assert {finding.file.rpartition("/")[0] for finding in lost} == {f"{WHERE}/pairs", instability}
+        with pytest.raises(InputError, match="--parts FOLDER") as refused:
+            Run.open(out, parts=named).table("ALS", "reachability", "pairs")
+        assert refused.value.argument == "parts"
+        assert Run.open(out, parts=named).table("ALS", "reachability", "summary").height
+    link = tmp_path / "link"
+    link.symlink_to(parts)
+    for named in (parts, parts.parent, tmp_path, link):
+        assert verify(out, named).lost == ()
+        assert Run.open(out, parts=named).table("ALS", "reachability", "pairs").height
+    # Finished steps are not computed again only because the folder is not named.
+    with pytest.raises(InputError, match=r"Set parts of \[engine\]"):
+        execute(config, out)
+    assert verify(out, parts).lost == ()
+
+
+@pytest.mark.usefixtures("small")
+def test_no_link_is_followed_below_the_folder_of_parts(config: Configuration, tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    run = execute(by(config, Elsewhere(str(parts))), tmp_path / "out")
+    path = Path(run.folder.manifest.elsewhere[f"{WHERE}/pairs"], "000002.parquet")
+    path.rename(tmp_path / "secret")
+    path.symlink_to(tmp_path / "secret")
+    assert [(finding.name, finding.fault) for finding in verify(run.path, parts).lost] == [
+        (f"{WHERE}/pairs/000002.parquet", "link")
+    ]
+    with pytest.raises(DamagedError, match="symbolic link"):
+        Run.open(run.path, parts=parts).table("ALS", "reachability", "pairs")
 
 
 @pytest.mark.usefixtures("small")
 def test_a_run_that_goes_on_in_another_place_leaves_nothing_behind(config: Configuration, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
-        execute(by(config, Elsewhere("memory://bucket/first", stops=2)), out)
+        execute(by(config, Elsewhere(str(tmp_path / "parts"), stops=2)), out)
     run = execute(config, out)
     assert run.folder.manifest.elsewhere == {}
     assert verify(out).lost == ()
@@ -181,22 +218,21 @@ def test_a_run_that_goes_on_in_another_place_leaves_nothing_behind(config: Confi
 
 
 @pytest.mark.usefixtures("small")
-def test_a_verb_has_its_rows_where_the_engine_says_until_nobody_holds_them(world: World) -> None:
+def test_a_verb_has_its_rows_where_the_engine_says_until_nobody_holds_them(world: World, tmp_path: Path) -> None:
     model = ra.models.ALS(factors=3, iterations=2).fit(world.data)
-    asked: dict[str, Any] = {"users": 20, "samples": 5, "refits": 0}
-    memory = fsspec.filesystem("memory")
-    found = ra.reachability(model, **asked, engine=Elsewhere("memory://bucket/verb"))
-    assert len(memory.find("/bucket/verb")) == 2
+    asked: dict[str, Any] = {"users": 20, "refits": 0}
+    found = ra.reachability(model, **asked, engine=Elsewhere(str(tmp_path / "parts")))
+    assert len(files(tmp_path / "parts")) == 2
     assert found.scan("pairs").collect().equals(ra.reachability(model, **asked).pairs)
     del found
-    assert memory.find("/bucket/verb") == []
+    assert list((tmp_path / "parts").iterdir()) == []
 
 
 @pytest.mark.usefixtures("small")
 def test_an_estimate_works_out_one_part_and_counts_it_for_all(world: World) -> None:
     model = ra.models.ALS(factors=3, iterations=2).fit(world.data)
     engine = Sampled(Serial())
-    found = ra.reachability(model, users=96, samples=5, refits=0, engine=engine)
+    found = ra.reachability(model, users=96, refits=0, engine=engine)
     assert isinstance(found._rows("pairs"), SpilledRows)
     assert len(found.users) == 96
     assert engine.left_out > 0
@@ -207,17 +243,15 @@ def test_a_machine_that_does_not_see_the_folder_is_named(tmp_path: Path) -> None
         PartFolder(tmp_path / "not_here").check()
     table = SpilledRows(tmp_path)
     with pytest.raises(MachineError, match=r"A worker on far wrote .*000000.* is not there"):
-        table.add(Part("000000.parquet", FileRecord(bytes=3, sha256=""), "far"))
+        table.add(Part("000000.parquet", FileRecord(bytes=3, sha256="0" * 64), "far"))
 
 
-def test_places() -> None:
-    assert place_of("file:///a/b%20c") == Path("/a/b c")
-    assert place_of("a") == Path("a").absolute()
-    assert place_of("s3://bucket/run/") == "s3://bucket/run"
-    with pytest.raises(InputError, match="one address"):
-        place_of("simplecache::s3://bucket/run")
-    with pytest.raises(NotSupportedError, match=r"nobody://x.* cannot be opened"):
-        PartFolder("nobody://x").write(0, pl.DataFrame({"a": [1]}))
+def test_parts_are_written_in_a_folder_and_never_at_a_remote_address() -> None:
+    for address in ("s3://bucket/run", "file:///a/b", "simplecache::s3://bucket/run"):
+        with pytest.raises(InputError, match="Mount remote storage") as refused:
+            Ray(parts=address)
+        assert refused.value.argument == "parts"
+    assert Ray(parts="/shared/runs").parts == "/shared/runs"
 
 
 @pytest.mark.usefixtures("small")

@@ -33,6 +33,12 @@ def broken(data):
 
 def other(data):
     return {"user_factors": 3}
+
+def memory(data):
+    raise MemoryError
+
+def disk(data):
+    raise OSError(28, "No space left on device")
 """
 
 
@@ -130,6 +136,13 @@ class TestMistakes:
             named(folder, "own_models:broken").fit(tiny)
         assert isinstance(error.value.__cause__, RuntimeError)
 
+    @pytest.mark.parametrize(("name", "kind"), [("own_models:memory", MemoryError), ("own_models:disk", OSError)])
+    def test_errors_of_the_machine_are_not_those_of_the_function(
+        self, folder: Path, tiny: Interactions, name: str, kind: type[Exception]
+    ) -> None:
+        with pytest.raises(kind):
+            named(folder, name).fit(tiny)
+
     def test_a_module_that_cannot_be_imported(self, folder: Path, tiny: Interactions) -> None:
         (folder / "own_bad.py").write_text("import nothing_like_this", encoding="utf-8")
         with pytest.raises(InputError, match=r"own_bad:f, whose import raised ModuleNotFoundError.*nothing_like_this"):
@@ -159,7 +172,7 @@ class TestIdentity:
 
     def test_a_run_is_recorded(self, folder: Path, tmp_path: Path) -> None:
         text = '[data]\nname = "demo"\n[[model]]\nkind = "python"\nobject = "own_models:fitted"\n'
-        config = parse(f"{text}[audits.exposure]\nsamples = 2\n", source="run.toml", folder=folder)
+        config = parse(f"{text}[audits.exposure]\n", source="run.toml", folder=folder)
         run = execute(config, tmp_path / "run")
         model, *_floors = run.manifest.models
         assert (model.kind, model.label) == ("python", "PythonObject")

@@ -14,10 +14,13 @@ from recaudit import compare, runs
 from recaudit.data import Interactions, datasets, splits
 from recaudit.data.synthetic import World
 from recaudit.errors import DamagedError, InputError
+from recaudit.metrics.inference import adjust_by_holm
 from recaudit.metrics.terms import QUESTION
 from recaudit.runs import Run, RunComparison
 from recaudit.runs.gate.decision import check
 from recaudit.runs.gate.rules import parse_gate
+from report.crafted_runs import Model
+from runs.crafted_pairs import measured, write_pair
 
 SPLIT = '[split]\nkind = "leave-last"\nk = 3\n'
 LISTS = """
@@ -69,7 +72,7 @@ class TestTheSameModelTwice:
             patched.setattr(datasets, "load", lambda name, path=None: world.data)
             folder = tmp_path_factory.mktemp("same")
             one, other = (run(folder / name, model("als", factors=4), LISTS + DEEP) for name in "ab")
-        return compare(one, other, samples=50)
+        return compare(one, other)
 
     def test_it_differs_nowhere(self, found: RunComparison) -> None:
         assert set(found.frame["verdict"]) == {"same"}
@@ -168,6 +171,34 @@ class TestDirection:
         assert list(found.models.values()) == [("Old", "New")]
 
 
+class TestSmallGroups:
+    @pytest.mark.parametrize("members", [2, 3, 9])
+    def test_a_tiny_group_whose_members_change_alike_has_no_verdict(self, tmp_path: Path, members: int) -> None:
+        draw = np.random.default_rng(members)
+        ndcg = draw.uniform(0.2, 0.6, (2, 60))
+        ndcg[1, :members] = ndcg[0, :members] + 0.25
+        region = ["few"] * members + ["many"] * (60 - members)
+        before, after = write_pair(tmp_path, *(measured({"ndcg": own}, {"region": region}) for own in ndcg))
+        found = {row["group"]: row for row in compare(before, after).groups.iter_rows(named=True)}
+        few = found["few"]
+        assert few["difference"] == pytest.approx(0.25)
+        assert (few["verdict"], few["reason"], few["users"]) == ("not known", "too_few_users", members)
+        assert [few[name] for name in ("lower", "upper", "error", "p", "adjusted", "detectable")] == [None] * 6
+        assert found["many"]["p"] is not None
+
+    def test_the_verdicts_of_all_models_are_one_family(self, tmp_path: Path) -> None:
+        draw = np.random.default_rng(3)
+        sides = [
+            [
+                Model(label, [measured({"ndcg": draw.uniform(0, 1, 40), "mrr": draw.uniform(0, 1, 40)})])
+                for label in "AB"
+            ]
+            for _ in range(2)
+        ]
+        found = compare(*write_pair(tmp_path, *sides)).frame
+        assert found["adjusted"].to_list() == pytest.approx(adjust_by_holm(found["p"].to_numpy()).tolist())
+
+
 class TestWhoIsCompared:
     def test_people_who_are_in_both(self, tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         before = run(tmp_path / "a", model("top-pop"))
@@ -183,15 +214,14 @@ class TestWhoIsCompared:
         assert ndcg["users"] == len(some) == 70
         assert ndcg["before"] == pytest.approx(some["ndcg"].mean())
 
-    def test_other_draws_from_the_same_log_count_whole(self, tmp_path: Path) -> None:
-        asked = "[audits.reachability]\nusers = 40\nrefits = 0\nsamples = 10\n"
+    def test_users_that_one_run_sampled_alone_are_counted_and_left_out(self, tmp_path: Path) -> None:
+        asked = "[audits.reachability]\nusers = 40\nrefits = 0\n"
         before, after = (run(tmp_path / str(seed), model("ease"), asked, seed=seed) for seed in (0, 1))
         found = rows(compare(before, after), metric="lift", by="").row(0, named=True)
-        for side, each in (("before", before), ("after", after)):
-            assert found[side] == pytest.approx(each.result("EASE", "reachability")["lift"])
-        both = [set(each.table("EASE", "reachability", "users")["user"]) for each in (before, after)]
-        assert 0 < len(both[0] & both[1]) < 40
-        assert found["users"] == len(both[0] | both[1])
+        users = [set(each.table("EASE", "reachability", "users")["user"]) for each in (before, after)]
+        assert 0 < len(users[0] & users[1]) < 40
+        assert found["users"] == len(users[0] & users[1])
+        assert found["left_out"] == len(users[0] ^ users[1])
 
     def test_ids_that_were_read_as_numbers(self, tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         numbers = {user: place for place, user in enumerate(world.data.user_ids)}
@@ -209,8 +239,11 @@ class TestWhoIsCompared:
         frame = world.data.frame().with_columns(user=pl.lit("x") + pl.col("user").cast(pl.String))
         other = Interactions.from_frame(frame, time="time")
         monkeypatch.setattr(datasets, "load", lambda name, path=None: other)
-        with pytest.raises(InputError, match="nobody was measured in both"):
-            compare(before, run(tmp_path / "b", model("top-pop")))
+        found = compare(before, run(tmp_path / "b", model("top-pop")))
+        assert found.is_refused
+        assert found.lists.is_empty()
+        assert found.cautions[0].code == "comparison.no-common-users"
+        assert {left.code for left in found.left_out} == {"comparison.no-common-users"}
 
 
 class TestWhatCannotBeCompared:

@@ -342,6 +342,6 @@ class TestExamples:
 def test_a_perplexity_is_refused_before_anything_runs() -> None:
     policy = 'policy = {kind = "softmax", perplexity = 10}\n'
     for text in (policy + SMALLEST, SMALLEST + policy):
-        assert "policy: received Softmax(perplexity=10.0); expected a beta" in mistake(text)
-    with pytest.raises(ValueError, match="expected a beta"):
+        assert "policy: received Softmax(perplexity=10.0); expected a number for beta" in mistake(text)
+    with pytest.raises(ValueError, match="expected a number for beta"):
         simulate.run("topics-static", ra.models.TopPop(), policy=ra.policies.Softmax(perplexity=5), steps=1)

@@ -48,15 +48,11 @@ AUDITS = """
 every = 2
 [audits.exposure]
 k = 3
-samples = 5
 [audits.reachability]
 users = 3
-samples = 5
 [audits.folding]
-samples = 5
 [audits.calibration]
 k = 3
-samples = 5
 tested = 2
 """
 TWO = ENVIRONMENT + '[[recommender]]\nkind = "als"\nfactors = 3\n[[recommender]]\nkind = "random"\n'
@@ -115,7 +111,7 @@ class TestExecution:
     def test_an_interrupted_simulation_goes_on_with_the_same_numbers(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        config = parsed(f"trials = 2\nfolds = 2\n{TWO}[audits.exposure]\nsamples = 5")
+        config = parsed(f"trials = 2\nfolds = 2\n{TWO}[audits.exposure]")
         whole = execute_simulation(config, tmp_path / "whole")
         calls = iter(range(1000))
 

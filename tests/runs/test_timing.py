@@ -109,7 +109,7 @@ class TestSampledMaps:
 def test_agency_bears_maps_that_are_worked_out_in_part(world: World) -> None:
     """Its users are then not all those that were asked about: what it makes of them holds none against the others."""
     model, sampled = ALS(factors=4).fit(world.data), Sampled(Serial())
-    found = Agency(k=2, users=40, samples=20).run(Subject(model, ALS(factors=4), world.data), engine=sampled)
+    found = Agency(k=2, users=40).run(Subject(model, ALS(factors=4), world.data), engine=sampled)
     assert found.users.height == 40
 
 

@@ -57,7 +57,7 @@ def _save_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"warm": True}, {"retrain": 3}, {"retrain": 0}, {"retrain": 4, "warm": True}])
 def test_goes_on_bit_by_bit(settings: dict[str, Any], tmp_path: Path) -> None:
-    audits = {"exposure": Exposure(k=2, samples=5)}
+    audits = {"exposure": Exposure(k=2)}
     ask = partial(run, Fragile(), EpsilonGreedy(), trials=2, audits=audits, audit_every=5, **settings)
     whole = ask(out=tmp_path / "whole")
     LIMIT[0] = 360

@@ -17,6 +17,7 @@ from recaudit.solvers.gpu.kernels import source
 from recaudit.solvers.softmax.box_qp import minimize_box_quadratics
 from recaudit.solvers.softmax.curvature import inverse_trace
 from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled
+from recaudit.ties import TieKeys
 
 COMPILER = shutil.which("c++") or shutil.which("g++")
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
@@ -111,7 +112,11 @@ def test_ranks(tmp_path: Path) -> None:
 
     truth = [
         affine_rank_of(
-            slope[u][intercept[u].isfinite()], intercept[u][intercept[u].isfinite()], points[rows], own[rows]
+            slope[u][intercept[u].isfinite()],
+            intercept[u][intercept[u].isfinite()],
+            points[rows],
+            own[rows],
+            TieKeys.in_order(int(intercept[u].isfinite().sum())),
         )
         for u, rows in enumerate((slice(0, 5), slice(5, 11)))
     ]

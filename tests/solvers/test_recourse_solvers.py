@@ -21,6 +21,7 @@ from recaudit.solvers.recourse.places import item_effort
 from recaudit.solvers.recourse.programs import ChanceProgram, FreeRatings, ListProgram, PlaceProgram, interval_effort
 from recaudit.solvers.recourse.quiet import without_c_output
 from recaudit.solvers.recourse.search import searched_effort
+from recaudit.ties import TieKeys
 
 STARS = np.arange(1.0, 6.0)
 KINDS = ("changes", "total", "costs")
@@ -59,7 +60,8 @@ class Problem:
 
     def list_at(self, moves: FloatArray) -> IntArray:
         scores = torch.from_numpy(self.scores + self.slope @ moves)[None]
-        first: IntArray = top_items(scores, torch.ones_like(scores, dtype=torch.bool), self.n)[0]
+        everything, ties = torch.ones_like(scores, dtype=torch.bool), TieKeys.in_order(self.n_items)
+        first: IntArray = top_items(scores, everything, self.n, ties)[0]
         return first
 
     def chance_at(self, moves: FloatArray) -> float:

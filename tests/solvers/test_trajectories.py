@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from recaudit.data import Interactions
 from recaudit.errors import InputError
-from recaudit.models import EASE, WALS, AlsSolve, ItemKNN, SgdStep, from_factors
+from recaudit.models import EASE, WALS, AffineResponse, AlsSolve, ItemKNN, SgdStep, from_factors
 from recaudit.models.base import FittedModel
 from recaudit.policies import EpsilonGreedy, Policy, Softmax, Top1
 from recaudit.solvers.trajectories import (
@@ -64,7 +64,7 @@ class Naive:
 
     def __init__(self, model: FittedModel, user: int = USER) -> None:
         self.model, self.user = model, user
-        self.shown = ~model.data.seen(np.array([user]))[0]
+        self.shown, self.ties = ~model.data.seen(np.array([user]))[0], model.data.tie_keys(np.array([user]))
         self._known: dict[tuple[int, ...], tuple[FloatArray, FloatArray]] = {}
 
     @property
@@ -75,6 +75,7 @@ class Naive:
         if items not in self._known:
             if items:
                 response = self.model.respond_in_turn(self.user, np.array(items))
+                assert isinstance(response, AffineResponse)
                 self._known[items] = response.slope.numpy(), response.intercept.numpy()
             else:
                 now = self.model.scores(np.array([self.user]))[0].numpy()
@@ -111,7 +112,8 @@ class Naive:
         return beta * left[target] - logsumexp(beta * left), margin
 
     def problem(self, steps: int, low: float = LOW, high: float = HIGH) -> RollOutProblem:
-        return RollOutProblem(self.model.rollout(self.user), self.shown, self.shown, self.targets, steps, low, high)
+        start = self.model.rollout(self.user)
+        return RollOutProblem(start, self.shown, self.shown, self.targets, steps, low, high, self.ties)
 
     def exact(self, beta: float, steps: int, sequences: int = 2000) -> TrajectorySolution:
         return maximize_after_top1(self.problem(steps), beta, sequences=sequences)
@@ -217,7 +219,7 @@ def test_stars_are_all_tried(name: str, policy: Policy) -> None:
     for ratings in itertools.product(STARS, repeat=3):
         left = naive.follow(np.array(ratings))[1]
         allowed = torch.from_numpy(np.isfinite(left))
-        logs = policy.log_probabilities(torch.from_numpy(left)[None], allowed[None])[0].numpy()
+        logs = policy.log_probabilities(torch.from_numpy(left)[None], allowed[None], naive.ties)[0].numpy()
         best = np.fmax(best, np.where(np.isfinite(left), logs, np.nan))
     np.testing.assert_allclose(found.value, best[naive.targets], atol=1e-9)
     np.testing.assert_array_equal(found.status == "solved", ~np.isnan(best[naive.targets]))

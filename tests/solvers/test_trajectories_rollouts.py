@@ -83,6 +83,7 @@ def test_where_only_the_ratings_count_turns_do_not_matter(name: str) -> None:
     items = unseen(model)[[1, 3, 0]]
     in_turn, at_once = model.respond_in_turn(USER, items), model.respond(USER, USER, items)
     assert isinstance(at_once, AffineResponse)
+    assert isinstance(in_turn, AffineResponse)
     np.testing.assert_allclose(in_turn.slope, at_once.slope)
     np.testing.assert_allclose(in_turn.intercept, at_once.intercept)
 
@@ -99,6 +100,7 @@ def test_a_roll_out_is_the_response_in_turn_step_by_step(name: str) -> None:
     for t, item in enumerate(items, start=1):
         state = state.then(item)
         response = model.respond_in_turn(USER, np.array(items[:t]))
+        assert isinstance(response, AffineResponse)
         slope, intercept = state.affine()
         assert state.items == tuple(items[:t])
         np.testing.assert_allclose(slope, response.slope, atol=1e-10)
@@ -111,7 +113,9 @@ def test_two_roll_outs_of_one_user_do_not_mix() -> None:
     start = model.rollout(USER)
     one, other = start.then(a).then(b), start.then(a).then(c)
     for state, items in ((one, [a, b]), (other, [a, c])):
-        np.testing.assert_allclose(state.affine()[0], model.respond_in_turn(USER, np.array(items)).slope)
+        response = model.respond_in_turn(USER, np.array(items))
+        assert isinstance(response, AffineResponse)
+        np.testing.assert_allclose(state.affine()[0], response.slope)
 
 
 def test_a_rated_item_is_not_shown_again() -> None:

@@ -21,6 +21,7 @@ from recaudit.solvers.trajectories import (
     maximize_after_top1,
     maximize_one_draw,
 )
+from recaudit.ties import TieKeys
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 LOW, HIGH = 1.0, 5.0
@@ -79,7 +80,8 @@ def probabilities(drawn: Drawn, policy: Policy, items: tuple[int, ...], ratings:
     allowed = np.ones(len(intercept), dtype=bool)
     allowed[list(items)] = False
     scores = torch.from_numpy(slope @ ratings + intercept)[None]
-    return policy.log_probabilities(scores, torch.from_numpy(allowed)[None])[0].exp().numpy()
+    ties = TieKeys.in_order(len(allowed))
+    return policy.log_probabilities(scores, torch.from_numpy(allowed)[None], ties)[0].exp().numpy()
 
 
 def expected(drawn: Drawn, f: FloatArray, target: int) -> float:

@@ -107,7 +107,7 @@ class TestNumbers:
                     assert (row.ours.value, row.ours.lower) == pytest.approx((value, lower), rel=1e-9)
                     assert row.agreement is Agreement.NOT_PUBLISHED
 
-        compared = ra.compare(base, changed, rng=3).overall.filter(pl.col("model") == "ALS")
+        compared = ra.compare(base, changed).overall.filter(pl.col("model") == "ALS")
         titles = {name: metric.titled(5) for name, metric in base.result("ALS", "exposure").metrics.items()}
         own = effects(found, "exposure").filter(pl.col("change") == "twice the factors")
         there = compared.filter(pl.col("audit") == "exposure")

@@ -24,7 +24,7 @@ from recaudit.arrays import FloatArray
 from recaudit.errors import BudgetSpentError, InputError, SystemFailedError
 from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import BlackBox, as_black_box
-from recaudit.models.given.queries import CONFIDENCE, Memory, Queries, binomial_at_least
+from recaudit.models.given.queries import CONFIDENCE, PAIR_BUDGET_SPENT, Memory, Queries, binomial_at_least
 from recaudit.solvers.search import Box, maximize_black_box
 
 FAILURES = (SystemFailedError, BudgetSpentError)
@@ -116,7 +116,7 @@ class Visit:
         searched = (left - fresh * anew - spare) // cost
         if searched < 1:
             raise BudgetSpentError(
-                f"The budget of queries is spent before the search: {self.queries.asked:,} of {self.queries.limit:,}, "
+                f"{PAIR_BUDGET_SPENT} before the search: {self.queries.asked:,} of {self.queries.limit:,}, "
                 f"and {cost + fresh * anew:,} more are needed."
             )
         at_top = False

@@ -19,6 +19,8 @@ from pydantic import Field
 
 from recaudit.arguments import check_argument
 from recaudit.arrays import FloatArray, IntArray
+from recaudit.audits.failures import failed_pair_facts
+from recaudit.audits.overlap import describe_overlap
 from recaudit.audits.recipe.recipe import Recipe, Rung
 from recaudit.audits.result import Result, Table
 from recaudit.audits.samples import Effort
@@ -29,13 +31,16 @@ from recaudit.data.lists import may_hold_lists
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import BLOCK
 from recaudit.errors import InputError, NotSupportedError
+from recaudit.interventions import Past
 from recaudit.metrics.groupings import BOTH, Units, groupings
-from recaudit.metrics.intervals import MOST_SAMPLES, Bootstrap, Ratio, aggregate, mean
+from recaudit.metrics.inference import Bounds
+from recaudit.metrics.intervals import Ratio, aggregate, mean
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import people_table, user_table
 from recaudit.metrics.terms import term_parts
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.checks import check_device
+from recaudit.models.given.answers import answer_facts, start_part
 from recaudit.registry import AUDITS
 from recaudit.specification import Specification
 
@@ -107,9 +112,7 @@ class Audit(Specification, ABC):
     by: tuple[str, ...] | None = None
     """The groupings to report: user attributes, category systems, "history", "popularity"; else all."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    """The level of the bootstrap intervals."""
-    samples: Annotated[int, Field(ge=2, le=MOST_SAMPLES)] = 1000
-    """How often users are drawn anew for an interval."""
+    """Confidence level of the intervals."""
 
     def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
         """What differs from the defaults, and what a reader always wants to know: it has many settings."""
@@ -134,6 +137,23 @@ class Audit(Specification, ABC):
         """That the log offers what the settings name: known before anything is fitted."""
         self._check_split()
         groupings(data, self.by, self.split_by)
+        self._check_times(data)
+
+    def _check_times(self, data: Interactions) -> None:
+        """Refuse a log without times if a setting is about the last ratings."""
+        if data.times is not None:
+            return
+        for name, value in self:
+            actions = getattr(value, "actions", value)  # those of an intervention
+            if isinstance(actions, Past):
+                default = "" if name in self.model_fields_set else ", the default,"
+                raise InputError(
+                    name,
+                    received=f"the last ratings{default} of a log without times",
+                    expected="a log with times, or ratings of other items",
+                    remedy="Name the column of times (time = 'timestamp', for instance), or choose other ratings: "
+                    f"{{kind = 'next-k', k = {actions.k}}}, in Python NextK({actions.k}).",
+                )
 
     def _check_split(self) -> None:
         if self.by and not self.split_by:
@@ -147,6 +167,19 @@ class Audit(Specification, ABC):
             return self
         count = effort.people(data.n_users)
         return self if count == data.n_users else self.model_copy(update={self.drawn[0]: count})
+
+    def bounds_of(self, metric: Metric) -> Bounds:
+        """Return the smallest and largest value that a user can have of a metric with these settings.
+
+        By default those that the metric declares. An audit whose settings set a bound overrides it: a Hellinger
+        distance is at most 1, a Kullback-Leibler divergence has no upper bound.
+        """
+        return metric.bounds
+
+    @property
+    def metric_bounds(self) -> Mapping[str, Bounds]:
+        """Smallest and largest value that a user can have, by metric."""
+        return {metric.name: self.bounds_of(metric) for metric in self.metrics}
 
     def asking_effort(self, data: Interactions) -> Effort | None:
         """What it costs to ask about somebody, by which people are drawn where nothing is said; None where all are."""
@@ -201,9 +234,18 @@ class Audit(Specification, ABC):
             check_device(device)
         self._check_split()
         context = Context(rng, engine or Serial(), device)
+        log = subject.data or (None if subject.model is None else subject.model.data)
+        if log is not None:
+            self._check_times(log)
+        service = getattr(subject.model, "service", None)
+        part = start_part(service)
         audit, facts = resolved(self, subject, context)
         result = audit.measure(subject, context)
-        result.facts.update(facts)
+        result.facts.update(facts | failed_pair_facts(subject.model, result) | answer_facts(service, part))
+        if subject.test is not None and "test" in self.needs:
+            train = (subject.data or subject.history) if subject.model is None else subject.model.data
+            assert train is not None
+            result.facts["overlap"] = describe_overlap(train, subject.test)
         return result
 
     @abstractmethod
@@ -227,13 +269,12 @@ class Audit(Specification, ABC):
             for name, own in values.items()
         ]
         users = user_table(data.user_ids, values)
-        return self.result(self, self.aggregated(ratios, data, rng) | {"users": users, **tables}, rng=rng)
+        return self.result(self, self.aggregated(ratios, data) | {"users": users, **tables}, rng=rng)
 
     def aggregated(
         self,
         ratios: list[Ratio],
         data: Interactions | None,
-        rng: int,
         at: IntArray | None = None,
         ids: pl.Series | None = None,
     ) -> dict[str, Any]:
@@ -248,7 +289,7 @@ class Audit(Specification, ABC):
             at = np.arange(data.n_users) if at is None else at
             ids = data.user_ids.gather(at) if ids is None else ids
         assert ids is not None
-        summary, groups = aggregate(ratios, self.bootstrap(rng))
+        summary, groups = aggregate(ratios, self.metric_bounds, self.confidence)
         people = people_table(ids, at, slices)
         kept = [ratio for ratio in ratios if ratio.by not in people.columns]
         return {"summary": summary, "groups": groups, "terms": partial(_terms, kept, ids), "people": people}
@@ -259,10 +300,6 @@ class Audit(Specification, ABC):
         The function makes (rows, metrics) of counts (rows, items); the table "lists" has the lists.
         """
         return (), np.asarray
-
-    def bootstrap(self, rng: int) -> Bootstrap:
-        """How the intervals are made."""
-        return Bootstrap(self.confidence, self.samples, rng)
 
 
 def _terms(ratios: list[Ratio], ids: pl.Series) -> Rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,15 @@ import numpy as np
 import polars as pl
 
 from recaudit import folders
+from recaudit.audits.facts import ResultRecord
+from recaudit.audits.overlap import overlap_sentence
 from recaudit.audits.samples import drawn_words
 from recaudit.audits.spill import Rows, SpilledRows, lazily
 from recaudit.errors import InputError, did_you_mean
-from recaudit.metrics.intervals import Bootstrap, aggregate, mean, paired_difference
+from recaudit.metrics.intervals import aggregate, mean
 from recaudit.metrics.metric import Metric
-from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
+from recaudit.metrics.paired import PairedMean, difference_table
+from recaudit.metrics.tables import GROUP_SCHEMA, NOT_OVER_USERS, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.registry import AUDITS, Displayed
 from recaudit.specification import as_data
 from recaudit.status import Status
@@ -128,8 +132,8 @@ class Result(Displayed):
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
-        """The definitions of the audit's metrics, by name."""
-        return {metric.name: metric for metric in self.audit.metrics}
+        """The definitions of the audit's metrics, by name, with the bounds that its settings give them."""
+        return {metric.name: replace(metric, bounds=self.audit.bounds_of(metric)) for metric in self.audit.metrics}
 
     def table(self, name: str) -> pl.DataFrame:
         """One table by its name; `tables` has them all."""
@@ -224,15 +228,25 @@ class Result(Displayed):
         """Every metric that users, or items, have a value of their own of, by any grouping of them.
 
         `groups` has a column `user` or `item` with ids, and a column for each grouping; who is in no group has null.
-        Rows as in `groups`: the average of the members' own values, with a bootstrap interval over them.
+        Rows as in `groups`: the mean of the members' own values. Of users it has an interval over the members. Of
+        items it has none, because the items of a catalog are no sample of others.
         """
         over = next((name for name in ("user", "item") if name in groups.columns), None)
         if over is None:
             raise InputError("groups", received=groups.columns, expected="a column 'user' or 'item' with ids")
         joined = self.table(f"{over}s").join(groups, on=over, how="left", maintain_order="left")
         names = [name for name in self.metrics if name in joined.columns]
+        is_geometric = {name: metric.average == "geometric" for name, metric in self.metrics.items()}
+        values = {name: joined[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in names}
         ratios = [
-            mean(name, joined[name].cast(pl.Float64).fill_null(np.nan).to_numpy(), inside.to_numpy(), by, str(group))
+            mean(
+                name,
+                np.log(values[name]) if is_geometric[name] else values[name],
+                inside.to_numpy(),
+                by,
+                str(group),
+                scale="geometric" if is_geometric[name] else "mean",
+            )
             for by in groups.columns
             if by != over
             for group in joined[by].drop_nulls().unique().sort()
@@ -241,16 +255,34 @@ class Result(Displayed):
         ]
         if not ratios:
             raise InputError("groups", received=groups.columns, expected=f"groups of the {over}s of this result")
-        return aggregate(ratios, Bootstrap(self.audit.confidence, self.audit.samples, self.rng))[1]
+        rows = aggregate(ratios, self.audit.metric_bounds, self.audit.confidence)[1]
+        if over == "user":
+            return rows
+        ends = (pl.lit(None, pl.Float64).alias(name) for name in ("lower", "upper"))
+        return rows.with_columns(*ends, reason=pl.when(pl.col("value").is_not_null()).then(pl.lit(NOT_OVER_USERS)))
 
     def difference(self, other: Result, metric: str) -> pl.DataFrame:
-        """How much more of a metric the same users have here than in another result, with a paired interval."""
+        """Return how much more of a metric the same users have here than in another result, as `compare` does."""
         for result in (self, other):
             if metric not in result.users.columns:
                 remedy = did_you_mean(metric, result.users.columns[1:])
                 raise InputError("metric", received=metric, expected="a metric that users have each", remedy=remedy)
-        found = paired_difference(self.users, other.users, metric, self.audit.confidence)
-        return pl.DataFrame([found], SUMMARY_SCHEMA)
+        is_geometric = metric in self.metrics and self.metrics[metric].average == "geometric"
+        both = self.users.select("user", new=metric).join(other.users.select("user", old=metric), on="user")
+        known = both.drop_nulls()
+        new, old = (known[name].cast(pl.Float64).to_numpy() for name in ("new", "old"))
+        pair = PairedMean(
+            metric=metric,
+            new_values=np.log(new) if is_geometric else new,
+            old_values=np.log(old) if is_geometric else old,
+            is_geometric=is_geometric,
+        )
+        [row] = difference_table([pair], self.audit.confidence).to_dicts()
+        status = Status.NOT_APPLICABLE if row["difference"] is None else Status.SOLVED
+        shared = {name: row[name] for name in ("metric", "lower", "upper", "users")}
+        reason = row["reason"] if status is Status.SOLVED else None
+        others = {"value": row["difference"], "reason": reason, "status": status, "excluded": len(both) - len(known)}
+        return pl.DataFrame([shared | others], SUMMARY_SCHEMA)
 
     def to_pandas(self) -> pd.DataFrame:
         """The `frame` as a pandas frame (needs the `pandas` extra)."""
@@ -267,10 +299,13 @@ class Result(Displayed):
     def load(path: str | Path) -> Result:
         """The result that `save` kept; a file that is not as it was written is refused."""
         folder = folders.Folder.open(Path(path), "result")
-        record: dict[str, Any] = folder.manifest.record
-        audit: type[Audit] = AUDITS[record["kind"]]
-        tables = {Path(file).stem: pl.read_parquet(folder.checked(file)) for file in folder.manifest.files}
-        return audit.result(audit.model_validate(record["audit"]), tables, rng=record["rng"], facts=record["facts"])
+        record = ResultRecord.of(folder)
+        audit: type[Audit] = AUDITS[record.kind]
+        tables: dict[str, Table] = {
+            Path(file).stem: pl.read_parquet(folder.checked_table(file)[0], glob=False)
+            for file in folder.manifest.files
+        }
+        return audit.result(audit.model_validate(record.audit), tables, rng=record.rng, facts=record.facts)
 
     def heading(self) -> list[str]:
         """What was asked, as far as it is not the default, and what the answer rests on; `settings` has everything."""
@@ -278,8 +313,8 @@ class Result(Displayed):
         said |= {name: value for name, value in self.facts.items() if name in said}
         told = ", ".join(f"{name}={_shortened(repr(value))}" for name, value in {**said, "rng": self.rng}.items())
         notes = [drawn_words(self.facts["drawn"])] if "drawn" in self.facts else []
-        doubt = fidelity_doubt(self.facts.get("fidelity", {}))
-        notes += [f"Caution: {doubt}."] if doubt else []
+        doubts = fidelity_doubt(self.facts.get("fidelity", {})), overlap_sentence(self.facts.get("overlap", {}))
+        notes += [f"Caution: {doubt}." for doubt in doubts if doubt]
         notes += [f"{name.replace('_', ' ')}: {self.facts[name]}" for name in _TOLD if self.facts.get(name)]
         return [f"{self.kind} ({told})", *(f"  {line}" for line in [*rule_lines(self.settings), *notes])]
 

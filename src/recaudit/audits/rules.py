@@ -9,7 +9,8 @@ from pydantic import Field
 from recaudit.audits.audit import Audit, Context, Subject
 from recaudit.audits.samples import resolve_users, subsample
 from recaudit.data.interactions import Interactions
-from recaudit.errors import RecauditError
+from recaudit.errors import UNMEASURED
+from recaudit.machine import reason_not_measured
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.registry import AUDITS
 
@@ -60,7 +61,7 @@ def _sampled_fidelity(
     try:
         asked = AUDITS["fidelity"](audit=audit.model_copy(update={**some, "refits": 0}), top=1)
         found = asked.measure(Subject(model, recommender, log), context)
-    except RecauditError as error:
-        return {"not_measured": str(error)}
+    except UNMEASURED as error:
+        return {"not_measured": reason_not_measured(error)}
     tested: dict[str, Any] = found.facts["fidelity"]
     return tested

@@ -18,9 +18,10 @@ from recaudit.arrays import BoolArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.metrics.groupings import groupings
-from recaudit.metrics.intervals import FEWEST_USERS
 from recaudit.seeding import Keys, derive, uniforms
 
+MIN_SAMPLED_USERS = 100
+"""Smallest default sample: the intervals of skewed metrics miss their target too often with fewer users."""
 SomeIds = int | Iterable[object] | None
 """How many to draw at random, the ids themselves, "all", or None where nothing is said: what `Some | None` holds."""
 EVERYBODY = "all"
@@ -42,10 +43,10 @@ class Effort:
     """What is spent on those who are drawn, where everybody is too much."""
 
     def people(self, users: int) -> int:
-        """How many of so many users are asked about: never fewer than a finding stands on, if there are so many."""
+        """How many of so many users are measured: never fewer than `MIN_SAMPLED_USERS`, if there are so many."""
         if users * self.each <= self.most:
             return users
-        return min(users, max(FEWEST_USERS, self.drawn // self.each))
+        return min(users, max(MIN_SAMPLED_USERS, self.drawn // self.each))
 
 
 def resolve_users(

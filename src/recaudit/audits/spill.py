@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import platform
-import secrets
 import tempfile
 import time
 import weakref
@@ -19,14 +18,12 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar, final
 
 import polars as pl
-from polars.io.plugins import register_io_source
 
 from recaudit import atomic
 from recaudit.engines import Engine
 from recaudit.engines.base import check_written
 from recaudit.errors import MachineError
 from recaudit.folders import FileRecord
-from recaudit.folders.places import Place, opened, place_of, remove, within, write
 
 MOST_ROWS = 25_000_000
 """Rows that are held in memory, of a dozen columns: 2 GB, all pairs of MovieLens 1M."""
@@ -52,15 +49,14 @@ class Part(NamedTuple):
 class PartFolder:
     """Where parts are written, by any process that sees it."""
 
-    place: Place
+    place: Path
 
     def check(self) -> None:
         """That this machine has the folder: before anything is worked out for it."""
-        if isinstance(self.place, Path) and not self.place.is_dir():
+        if not self.place.is_dir():
             raise MachineError(
-                f"{platform.node()}, a machine of the cluster, has no folder {self.place}, where the rows that it "
-                "works out belong. Choose a folder that all machines see under the same path, by --out or parts = "
-                "'/shared/folder', or an address: parts = 's3://bucket/run'."
+                f"{platform.node()}, a machine of the cluster, has no folder {self.place}, in which it writes rows. "
+                "Choose a folder that all machines see under the same path, by --out or parts = '/shared/folder'."
             )
 
     def write(self, number: int, rows: pl.DataFrame) -> Part:
@@ -69,7 +65,7 @@ class PartFolder:
             rows.write_parquet(file)
             content = file.getvalue()
         name = part_name(number)
-        write(within(self.place, name), content)
+        atomic.write(self.place / name, content)
         record = FileRecord(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
         return Part(name, record, platform.node())
 
@@ -80,13 +76,13 @@ class Keeping:
     """Where the run of an audit keeps the parts of its own tables, and which of them it has."""
 
     audit: type
-    place: Place
+    place: Path
     kept: Mapping[str, FileRecord]  # by "TABLE/PART"
     keep: Callable[[Mapping[str, FileRecord]], None]
 
 
 _keeping: ContextVar[Keeping | None] = ContextVar("recaudit_keeping", default=None)
-_aside: ContextVar[Place | None] = ContextVar("recaudit_aside", default=None)
+_aside: ContextVar[Path | None] = ContextVar("recaudit_aside", default=None)
 
 
 @contextmanager
@@ -100,7 +96,7 @@ def keeping(tables: Keeping) -> Iterator[None]:
 
 
 @contextmanager
-def aside(place: Place) -> Iterator[None]:
+def aside(place: Path) -> Iterator[None]:
     """Have other large tables of the block in folders inside this one, gone with the last that holds the table."""
     token = _aside.set(place)
     try:
@@ -113,7 +109,7 @@ def aside(place: Place) -> Iterator[None]:
 class SpilledRows:
     """A table in files, in the order of their names: of a run folder, or gone with the last that holds the table."""
 
-    def __init__(self, place: Place, parts: Mapping[str, FileRecord] | None = None) -> None:
+    def __init__(self, place: Path, parts: Mapping[str, FileRecord] | None = None) -> None:
         self.folder = PartFolder(place)
         self.known: Mapping[str, FileRecord] = {}
         """Parts that a killed run has noted, whole and in place."""
@@ -129,24 +125,20 @@ class SpilledRows:
         if tables is None or not isinstance(audit, tables.audit):
             return cls._aside(engine)
         folder = f"{name}/"
-        found = cls(within(tables.place, name))
+        found = cls(tables.place / name)
         found.known = {part.removeprefix(folder): one for part, one in tables.kept.items() if part.startswith(folder)}
         found._keep = lambda parts: tables.keep({f"{folder}{part}": one for part, one in parts.items()})
-        if isinstance(found.folder.place, Path):
-            found.folder.place.mkdir(parents=True, exist_ok=True)
+        found.folder.place.mkdir(parents=True, exist_ok=True)
         return found
 
     @classmethod
     def _aside(cls, engine: Engine | None = None) -> SpilledRows:
         named = getattr(engine, "parts", None)
-        root = _aside.get() or (place_of(named) if named else Path(tempfile.gettempdir()))
-        if isinstance(root, Path):
-            root.mkdir(parents=True, exist_ok=True)
-            root = Path(tempfile.mkdtemp(prefix=atomic.PREFIX, dir=root))
-        else:
-            root = within(root, f"{atomic.PREFIX}{secrets.token_hex(8)}")
-        found = cls(root)
-        weakref.finalize(found, _gone, root)
+        root = _aside.get() or (Path(named).absolute() if named else Path(tempfile.gettempdir()))
+        root.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=atomic.PREFIX, dir=root))
+        found = cls(folder)
+        weakref.finalize(found, _gone, folder)
         return found
 
     def __len__(self) -> int:
@@ -162,7 +154,7 @@ class SpilledRows:
 
     def add(self, part: Part) -> None:
         """Take in what somebody has written, if it is here too."""
-        check_written(within(self.folder.place, part.name), part.machine, part.record.bytes)
+        check_written(self.folder.place / part.name, part.machine, part.record.bytes)
         self._records[part.name] = part.record
         self._names.append(part.name)
         if time.monotonic() - self._noted > _NOTED:
@@ -179,9 +171,9 @@ class SpilledRows:
         self.add(self.folder.write(len(self._names), rows))
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[Path]:
         """The files."""
-        return [within(self.folder.place, name) for name in sorted(self._names)]
+        return [self.folder.place / name for name in sorted(self._names)]
 
     def scan(self) -> pl.LazyFrame:
         """The rows in their order, read no further than they are asked for."""
@@ -209,33 +201,14 @@ def part_name(number: int) -> str:
     return f"{number:06}.parquet"
 
 
-def read_part(place: Place, columns: list[str] | None = None) -> pl.DataFrame:
+def read_part(place: Path, columns: list[str] | None = None) -> pl.DataFrame:
     """The rows of one part."""
-    if isinstance(place, Path):
-        return pl.read_parquet(place, columns=columns, glob=False)
-    with opened(place) as file:
-        return pl.read_parquet(file, columns=columns)
+    return pl.read_parquet(place, columns=columns, glob=False)
 
 
-def scan_parts(places: Sequence[Place]) -> pl.LazyFrame:
+def scan_parts(places: Sequence[Path]) -> pl.LazyFrame:
     """The rows of all parts in this order, read no further than they are asked for."""
-    if all(isinstance(place, Path) for place in places):
-        return pl.scan_parquet([Path(place) for place in places], glob=False)
-
-    def some(
-        columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _: int | None
-    ) -> Iterator[pl.DataFrame]:
-        for place in places:
-            part = read_part(place, columns)
-            part = part if predicate is None else part.filter(predicate)
-            part = part if rows is None else part.head(rows)
-            rows = None if rows is None else rows - len(part)
-            yield part
-            if rows == 0:
-                return
-
-    with opened(places[0]) as file:
-        return register_io_source(some, schema=pl.read_parquet_schema(file))
+    return pl.scan_parquet(list(places), glob=False)
 
 
 @final
@@ -306,6 +279,6 @@ def parts_of(rows: Rows) -> Iterator[pl.DataFrame]:
     return rows.parts() if isinstance(rows, SpilledRows) else iter([rows])
 
 
-def _gone(place: Place) -> None:
+def _gone(place: Path) -> None:
     with suppress(Exception):  # a folder that nobody looks for any more
-        remove(place)
+        atomic.discard(place)

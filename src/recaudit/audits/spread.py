@@ -1,10 +1,12 @@
-"""The beta of `Softmax(perplexity=n)`: that with which a model's recommendations are spread over n items.
+"""Beta of `Softmax(beta="auto")`, at which a model's recommendations are spread over 20 effective items.
 
-The perplexity of a user's recommendations is exp(entropy), so many equally likely items, and that of a model's exp of
-the mean entropy over users, as it is of texts: a few users for whom all scores are close, and who have thousands of
-items at any beta, do not decide it. It falls with beta, from the number of candidates to the number of items that share
-the highest score, and takes a value in between at one beta alone. Users for whom a model tells no item from another
-have the same perplexity at every beta: they say nothing about it, and are left out.
+The effective items of a user's recommendations are exp(entropy), as many equally likely items, and those of a model exp
+of the mean entropy over users: a few users for whom all scores are close, and who have thousands of items at any beta,
+do not decide it. They decrease with beta, from the number of candidates to the number of items that share the highest
+score, and have each value in between at one beta alone. Scores times c give beta divided by c. Users whose candidates
+all have one score have the same effective items at every beta, and are left out.
+
+`Softmax(perplexity=n)` requests n effective items.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from scipy.optimize import brentq
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.asking import FAILURES
-from recaudit.audits.samples import Candidates, candidate_items, resolve_users
+from recaudit.audits.samples import Candidates, candidate_items, resolve_users, subsample
+from recaudit.data.interactions import Interactions
 from recaudit.engines import Serial
 from recaudit.engines.base import blocks
-from recaudit.errors import InputError, NotSupportedError
+from recaudit.errors import InputError, NotSupportedError, RecauditError
 from recaudit.interventions import Future
 from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import BlackBox
@@ -35,11 +38,13 @@ if TYPE_CHECKING:
     from recaudit.audits.audit import Audit, Context, Subject
 
 BETAS = (1e-9, 1e4)
-"""Between which beta is looked for; no softmax has a larger one."""
-USERS = 1000
-"""Over how many users the mean is taken at most, drawn by their ids and the same for every model."""
-ASKED = 20
-"""The same for a system that can only be asked: a question for each."""
+"""Smallest and largest beta of the search; no softmax has a larger one."""
+EFFECTIVE_ITEMS = 20.0
+"""Effective items of `Softmax(beta="auto")`. Half of the candidates (geometric mean), where these are fewer than 40."""
+USERS = 500
+"""Maximum number of users over which the mean is taken, sampled by their ids and the same for every model."""
+QUERIED_USERS = 20
+"""The same for a black box, from the users that the audit queries anyway."""
 _MOST_SCORES = 2**25
 """Scores that are kept meanwhile, 256 MiB: fewer users, where a catalogue has more than 33,000 items."""
 _STEPS, _TOLERANCE = 100, 1e-13
@@ -49,27 +54,34 @@ AnyAudit = TypeVar("AnyAudit", bound="Audit")
 
 
 def resolved(audit: AnyAudit, subject: Subject, context: Context) -> tuple[AnyAudit, dict[str, Any]]:
-    """The audit with a beta for each perplexity, and what a result says of it; as it is, where it names none.
+    """Choose beta wherever a policy of the audit leaves it open.
 
-    Beta is that of the subject's own model, where it has none of the recommender fitted to the whole log. Facts:
-    `perplexity`, the `beta` found, over how many users (`spread_users`) and how many were left out because all that
-    they may be shown has one score (`same_scores`); under `follows` the same of what is shown on the way.
+    Beta is that of the subject's own model, or of the recommender fitted to all interactions if there is no model.
+
+    Returns:
+        The audit with numbers for beta, and the facts of its result: `beta`, the `perplexity` (effective items) at
+        which it was chosen, the number of users (`spread_users`), and of those left out because their candidates have
+        one score (`same_scores`); under `follows` the same for what is shown on the way.
     """
+    if subject.model is None and (subject.recommender is None or subject.data is None):
+        return audit, {}  # the audit refuses what it lacks
     update: dict[str, Any] = {}
     facts: dict[str, Any] = {}
     candidates: Candidates = getattr(audit, "candidates", "unseen")
 
-    def found(policy: Softmax) -> tuple[Softmax, dict[str, Any]]:
-        made, own = resolve(policy, _model(subject, context), candidates, context.rng)
+    def choose(policy: Softmax) -> tuple[Softmax, dict[str, Any]]:
+        model = _model(subject, context)
+        users = _audited_users(audit, model.data, context.rng) if model.response is OpaqueResponse else None
+        made, own = resolve(policy, model, candidates, context.rng, users)
         assert isinstance(made, Softmax)
         return made, own
 
     for name, value in audit:
-        if _open(value):
-            update[name], own = found(value)
+        if _is_open(value):
+            update[name], own = choose(value)
             facts |= own
-        elif isinstance(value, Future) and _open(value.follows):
-            follows, facts["follows"] = found(value.follows)
+        elif isinstance(value, Future) and _is_open(value.follows):
+            follows, facts["follows"] = choose(value.follows)
             update[name] = replace(value, follows=follows)
         elif hasattr(value, "measure"):  # an audit inside another, as fidelity has
             inner, own = resolved(value, subject, context)
@@ -78,59 +90,104 @@ def resolved(audit: AnyAudit, subject: Subject, context: Context) -> tuple[AnyAu
     return (audit.model_copy(update=update) if update else audit), facts
 
 
-def resolve(
-    policy: ListPolicy, model: FittedModel, candidates: Candidates, rng: int
-) -> tuple[ListPolicy, dict[str, Any]]:
-    """The policy for this model, with facts as `resolved` has them; any but a softmax with a perplexity as it is.
+def _audited_users(audit: Audit, data: Interactions, rng: int) -> IntArray | None:
+    """Positions of the users that the audit samples or names; None if it measures all."""
+    for name in audit.drawn:
+        chosen = getattr(audit, name)
+        if chosen is not None:
+            return resolve_users(chosen, data, rng, name)
+    return None
 
-    What a user is recommended is chosen from what they have not rated or, where `candidates` are "all", from every
-    item. Users who have nothing to choose from, those for whom everything scores the same, and those about whom a
-    system gives no answer are left out.
+
+def resolve(
+    policy: ListPolicy, model: FittedModel, candidates: Candidates, rng: int, users: IntArray | None = None
+) -> tuple[ListPolicy, dict[str, Any]]:
+    """Choose the beta of a softmax policy for this model.
+
+    Users who have nothing to choose from, those whose candidates all have one score, and those about whom a black box
+    gives no answer are left out.
+
+    Args:
+        policy: Policy; any but a softmax whose beta is open is returned as it is.
+        model: Model whose scores are used.
+        candidates: "unseen" if recommendations are chosen from the items that a user has not rated, or "all".
+        rng: Seed of the sample of users.
+        users: Positions of the users that an audit of a black box queries; None for all.
+
+    Returns:
+        The policy with a number for beta, and the facts that `resolved` describes.
     """
-    if not isinstance(policy, Softmax) or policy.perplexity is None:
+    if not _is_open(policy):
         return policy, {}
-    if isinstance(model, BlackBox) and model.gives_probabilities:
-        raise NotSupportedError(
-            "This system gives its own probabilities, whose spread is its own: they have no other policy than "
-            f"Softmax(beta=1), and {policy!r} was received."
-        )
-    every = _below_best(model, candidates, rng)
+    if isinstance(model, BlackBox):
+        if model.lists is not None and model.lists.repeats in (None, 1):
+            raise NotSupportedError(
+                f"{model.called}: policy: received {policy!r}, expected a policy for lists: lists have no scores from "
+                "which beta could be chosen. Use Top1() for a system that repeats its lists, Softmax(beta=1) for one "
+                "whose lists are random."
+            )
+        if model.gives_probabilities:
+            if policy.perplexity is None:
+                return Softmax(beta=1.0), {"beta": 1.0}
+            raise NotSupportedError(
+                "This system gives its own probabilities, whose spread is its own: they have no other policy than "
+                f"Softmax(beta=1), and {policy!r} was received."
+            )
+    every = _below_best(model, candidates, rng, users)
     extents = np.array([-row.min() for row in every])
     told_apart = extents > TIE * extents.max(initial=0.0)
     below_best = [row for row, own in zip(every, told_apart, strict=True) if own] or every
-    beta = _beta_of(policy.perplexity, below_best, model.called)
-    facts = {"perplexity": policy.perplexity, "beta": beta, "spread_users": len(below_best)}
+    effective_items = policy.perplexity
+    if effective_items is None and below_best:
+        mean_candidates = float(np.exp(np.mean([np.log(len(row)) for row in below_best])))
+        effective_items = min(EFFECTIVE_ITEMS, mean_candidates / 2)
+    beta = _beta_of(effective_items or EFFECTIVE_ITEMS, below_best, model.called)
+    facts = {"perplexity": effective_items, "beta": beta, "spread_users": len(below_best)}
     left_out = len(every) - len(below_best)
     return Softmax(beta=beta), facts | ({"same_scores": left_out} if left_out else {})
 
 
-def _open(value: object) -> TypeGuard[Softmax]:
-    return isinstance(value, Softmax) and value.perplexity is not None
+def _is_open(value: object) -> TypeGuard[Softmax]:
+    return isinstance(value, Softmax) and value.beta == "auto"
 
 
 def _model(subject: Subject, context: Context) -> FittedModel:
     if subject.model is not None:
         return subject.model
     if subject.recommender is None or subject.data is None:
-        expected = "a model whose recommendations can be spread over so many items, or a beta"
-        raise InputError("policy", received="a perplexity without a model", expected=expected)
+        expected = "a model for which beta can be chosen, or a number for beta"
+        raise InputError("policy", received="Softmax(beta='auto') without a model", expected=expected)
     return subject.recommender.fit(subject.data, rng=context.rng)
 
 
-def _below_best(model: FittedModel, candidates: Candidates, rng: int) -> list[FloatArray]:
-    """For each user who has candidates (candidates,): how far each one's score is below the highest."""
+def _below_best(
+    model: FittedModel, candidates: Candidates, rng: int, users: IntArray | None = None
+) -> list[FloatArray]:
+    """For each sampled user with candidates (candidates,): how far each one's score is below the highest."""
     data, asked = model.data, model.response is OpaqueResponse
-    most = ASKED if asked else max(1, min(USERS, _MOST_SCORES // data.n_items))
-    users = resolve_users(most, data, rng, "spread")
-    parts = Serial().map(partial(_rows, model, candidates), blocks(users, 1) if asked else blocks(users), "spread")
-    return [row for part in parts for row in part if len(row)]
+    most = QUERIED_USERS if asked else max(1, min(USERS, _MOST_SCORES // data.n_items))
+    if users is None:
+        users = resolve_users(most, data, rng, "spread")
+    elif len(users) > most:
+        users = subsample(users, most, data, rng, "spread")
+    model = model.with_earlier_answers if isinstance(model, BlackBox) else model
+    pieces = blocks(users, 1) if asked else blocks(users)
+    rows, failures = list[FloatArray](), list[RecauditError]()
+    for part in Serial().map(partial(_rows, model, candidates), pieces, "spread"):
+        if isinstance(part, RecauditError):
+            failures.append(part)
+        else:
+            rows += [row for row in part if len(row)]
+    if len(failures) == len(pieces):
+        raise failures[0]
+    return rows
 
 
-def _rows(model: FittedModel, candidates: Candidates, users: IntArray) -> list[FloatArray]:
+def _rows(model: FittedModel, candidates: Candidates, users: IntArray) -> list[FloatArray] | RecauditError:
     try:
         scores = model.scores(users)
-    except FAILURES:
-        return []
+    except FAILURES as failure:
+        return failure
     allowed = torch.from_numpy(candidate_items(model.data, users, None, candidates)) & model.may_show(scores)
     check_finite(scores, allowed)
     rows = (own[mask] for own, mask in zip(scores.numpy(), allowed.numpy(), strict=True))
@@ -147,22 +204,21 @@ def _perplexity(log_beta: float, below_best: list[FloatArray]) -> float:
     return float(np.exp(total / len(below_best)))
 
 
-def _beta_of(perplexity: float, below_best: list[FloatArray], name: str) -> float:
-    """The one beta of this perplexity."""
+def _beta_of(effective_items: float, below_best: list[FloatArray], name: str) -> float:
+    """The one beta at which recommendations are spread over so many items."""
+    remedy = "Pass a number: Softmax(beta=...)."
     if not below_best:
-        raise NotSupportedError(
-            f"{name}: nobody is known to have a choice of items, so that perplexity has no meaning."
-        )
+        raise NotSupportedError(f"{name}: beta cannot be chosen, since no user has a choice of items. {remedy}")
     low, high = (float(np.log(beta)) for beta in BETAS)
     most, least = (_perplexity(end, below_best) for end in (low, high))
-    if not least < perplexity < most:
-        why = "users have no more to choose from" if perplexity >= most else "their scores are too close to each other"
+    if not least < effective_items < most:
+        why = "users have no more candidates" if effective_items >= most else "scores are too close to each other"
         raise NotSupportedError(
-            f"{name}: its recommendations cannot be spread over {perplexity:g} items on average; {why}. With a beta "
-            f"from {BETAS[0]:g} to {BETAS[1]:g}, perplexity is between {least:.6g} and {most:.6g}."
+            f"{name}: recommendations cannot be spread over {effective_items:g} items, since {why}: with a beta from "
+            f"{BETAS[0]:g} to {BETAS[1]:g}, they are spread over {least:.6g} to {most:.6g}. {remedy}"
         )
 
     def above(log_beta: float) -> float:
-        return float(np.log(_perplexity(log_beta, below_best) / perplexity))
+        return float(np.log(_perplexity(log_beta, below_best) / effective_items))
 
     return float(np.exp(brentq(above, low, high, xtol=_TOLERANCE, maxiter=_STEPS)))

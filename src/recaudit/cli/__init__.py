@@ -22,6 +22,7 @@ from recaudit.cli import (
     study,
     verify,
 )
+from recaudit.cli.interruption import ends_on_second_interrupt
 from recaudit.cli.messages import debugging
 
 app = typer.Typer(
@@ -51,7 +52,7 @@ def _recaudit(
     """Audit recommender systems: what they let people do, and what they do to them.
 
     \b
-      recaudit demo                         audit built-in data, in a minute
+      recaudit demo                         audit built-in data, in some minutes
       recaudit init ratings.csv             a configuration for your own file
       recaudit audit my.toml --out runs/my  audit your own recommenders
       recaudit report runs/my --format md   a statement of the audit, to fill in and sign
@@ -73,9 +74,10 @@ def _recaudit(
     Exit codes: 0    done
                 1    a fault in recaudit
                 2    bad input or configuration
-                3    not available: a download, a part of the installation
+                3    not available: a download, a part of the installation, a
+                     service that gave no answer
                 4    a run folder is damaged
-                5    the machine: memory, disk, permission
+                5    the machine: memory, disk, permission, a killed worker
                 130  interrupted
     'recaudit check' has its own: 1 is a broken rule, 2 whatever else stops it.
     """
@@ -101,4 +103,5 @@ app.command("doctor")(doctor.doctor)
 
 def main() -> None:
     """Run the command line."""
-    app()
+    with ends_on_second_interrupt():
+        app()

@@ -10,13 +10,27 @@ import typer
 from rich.text import Text
 
 from recaudit.cli.estimates import estimate_lines, estimate_table
-from recaudit.cli.messages import AsJson, OnDevice, answers, command, notes, plain_table, print_json
+from recaudit.cli.messages import (
+    BAD_INPUT,
+    NOT_AVAILABLE,
+    AsJson,
+    OnDevice,
+    Parts,
+    answers,
+    command,
+    notes,
+    plain_table,
+    print_json,
+)
 from recaudit.cli.progress import shown
 from recaudit.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from recaudit.report import Finding
     from recaudit.runs import Configuration, Run, RunEstimate
+    from recaudit.runs.resumption import Resumption
 
 DEMO = Path(__file__).with_name("demo.toml")
 """What `recaudit demo` runs."""
@@ -27,6 +41,9 @@ def audit(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The configuration, a TOML file.")],
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run folder; runs/NAME if not given.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over, whatever run the folder holds.")] = False,
+    requery: Annotated[
+        bool, typer.Option("--requery", help="Query services again, instead of their cache; keep everything else.")
+    ] = False,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Spread the work; overrides \\[engine]. Never changes a number.")
     ] = None,
@@ -38,8 +55,11 @@ def audit(
 ) -> None:
     """Audit recommenders as a configuration says, into a run folder with a report.
 
-    Interrupted, it resumes: run the same command again. What a run of a large log will take is printed before it
-    starts, of any with --dry-run: steps are timed on slices of the users, within a factor of two.
+    Interrupted, it resumes: run the same command again. After a change of the configuration the steps stay that do not
+    depend on it. Steps that failed, because a service did not answer for instance, are tried again.
+
+    What a run of a large log will take is printed before it starts, of any with --dry-run: steps are timed on slices of
+    the users, within a factor of two.
 
     A configuration to start from:
 
@@ -84,17 +104,18 @@ def audit(
     configuration = runs.read(config)
     if workers is not None:
         engine = with_workers(configuration.engine, workers)
-        configuration = configuration.model_copy(update={"engine": engine})
+        configuration = configuration.with_settings(engine=engine)
     if device is not None:
-        configuration = configuration.model_copy(update={"device": device})
+        configuration = configuration.with_settings(device=device)
     if dry_run:
         _print_estimate(configuration, as_json=as_json)
         return
-    run = _carry_out(configuration, out or Path("runs") / config.stem, fresh=fresh)
+    run = _carry_out(configuration, out or Path("runs") / config.stem, fresh=fresh, requery=requery)
     if as_json:
         print_json(_document(run))
     else:
         _print_outcome(run)
+    _exit_without_result(run)
 
 
 @command(interrupted="Interrupted. Run the same command again: the demo starts over.")
@@ -134,6 +155,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With --format md: where to; DIR/statement.md if not given.")
     ] = None,
+    parts: Parts = None,
 ) -> None:
     """Write the report of an audit's folder again, from its tables; not from damaged ones.
 
@@ -153,7 +175,7 @@ def report(
         if given is not None and form != "md":
             raise InputError(name, received=str(given), expected="--format md beside it, whose statement it is for")
     with shown(notes()), working("report"):
-        run = Run.open(folder)
+        run = Run.open(folder, parts=parts)
         path = write(run) if form == "html" else write_statement(run, out, template)
     if form == "html":
         _print_outcome(run)
@@ -176,14 +198,53 @@ def _check_replaceable(out: Path) -> None:
         )
 
 
-def _carry_out(configuration: Configuration, out: Path, *, fresh: bool) -> Run:
+def _carry_out(configuration: Configuration, out: Path, *, fresh: bool, requery: bool = False) -> Run:
     from recaudit import report, runs
 
     with shown(notes()):
-        run = runs.execute(configuration, out, fresh=fresh, report=report.render, before=_tell)
+        run = runs.execute(
+            configuration,
+            out,
+            fresh=fresh,
+            requery=requery,
+            report=report.render,
+            before=_tell,
+            resumed=_print_resumption,
+        )
     if run.manifest.computed:
         notes().print(run.manifest.computed)
     return run
+
+
+def _print_resumption(resumption: Resumption) -> None:
+    """Print what is kept of a former run, and what is computed again and why."""
+    if resumption.kept:
+        notes().print(f"Kept: {_named_steps(resumption.kept)}.")
+    reasons: dict[str, list[tuple[str, str]]] = {}
+    for step in resumption.repeated:
+        reasons.setdefault(step.reason, []).append((step.model, step.audit))
+    for reason, steps in reasons.items():
+        notes().print(f"Computed again: {_named_steps(steps)}: {reason.rstrip('.')}.")
+    if resumption.dropped:
+        notes().print(f"Deleted, since the configuration does not name it: {_named_steps(resumption.dropped)}.")
+
+
+def _named_steps(steps: Iterable[tuple[str, str]]) -> str:
+    """Steps by model: "ALS (accuracy, exposure), EASE (accuracy)"."""
+    audits: dict[str, list[str]] = {}
+    for model, audit in steps:
+        audits.setdefault(model, []).append(audit)
+    return ", ".join(f"{model} ({', '.join(names)})" for model, names in audits.items())
+
+
+def _exit_without_result(run: Run) -> None:
+    """Exit with an error code if an audit measured nothing because of its system, or none has a result."""
+    from recaudit.runs.services import has_result, outages_of
+
+    if any(outage.total for outage in outages_of(run)):
+        raise typer.Exit(NOT_AVAILABLE)
+    if not has_result(run):
+        raise typer.Exit(BAD_INPUT)
 
 
 def _tell(told: RunEstimate) -> None:
@@ -214,6 +275,7 @@ def _print_outcome(run: Run) -> None:
     """The verdict: what was audited, the findings that matter most with their numbers, cautions, what has no result."""
     from recaudit.report import verdict
     from recaudit.report.kit.numbers import plural
+    from recaudit.runs.services import answer_lines, outage_lines, outages_of
 
     told = verdict(run)
     table = plain_table()
@@ -222,17 +284,27 @@ def _print_outcome(run: Run) -> None:
         table.add_row("!", Text.assemble((caution.claim, "bold"), f". {caution.detail}"))
     for rank, finding in enumerate(told.first, start=1):
         table.add_row(Text(str(rank), style="bold"), _in_lines(finding))
+    failures, remembered = outage_lines(run), answer_lines(run)
     for caution in (own for own in told.cautions if not own.premise):
-        table.add_row("!", Text(f"{caution.claim}."))
+        if not any(line.startswith(caution.claim) for line in (*failures, *remembered)):  # they are printed below
+            table.add_row("!", Text(f"{caution.claim}."))
     answers().print(Text(f"{told.audited}\n"), soft_wrap=False)
     answers().print(table, soft_wrap=False)
-    if not told.findings:
+    if not told.findings and not any(outage.total for outage in outages_of(run)):
         answers().print(f"\n{told.nothing}")
+    if failures:
+        answers().print("\nWithout an answer (the same command tries again):")
+        for line in failures:
+            answers().print(f"  {line}")
     if told.others:
         answers().print(f"\n{plural(len(told.others), 'more finding')} in the report.")
     if told.refused:
         answers().print("\nWithout a result (in the report under Gaps):")
         for line in told.refused:
+            answers().print(f"  {line}")
+    if remembered:
+        answers().print("\nAnswers of services:")
+        for line in remembered:
             answers().print(f"  {line}")
     answers().print(f"\nReport: {run.report}")
 
@@ -251,6 +323,7 @@ def _document(run: Run) -> dict[str, object]:
     from recaudit.metrics.tables import SUMMARY_SCHEMA
     from recaudit.report import headlines, verdict
     from recaudit.report.evidence import Evidence
+    from recaudit.runs.services import answers_of, outages_of
 
     evidence = Evidence(run)
     results = [
@@ -265,12 +338,23 @@ def _document(run: Run) -> dict[str, object]:
         "report": str(run.report),
         "status": run.manifest.status,
         "skipped": [skip.model_dump() for skip in run.manifest.skipped],
+        "outages": [asdict(outage) for outage in outages_of(run)],
+        "answers": answers_of(run),
         "seconds": run.manifest.seconds,
+        "verdict": told.code,
         "audited": told.audited,
         "findings": [_as_data(rank, finding) for rank, finding in enumerate(told.findings, start=1)],
         "cautions": [asdict(caution) for caution in told.cautions],
         "headlines": [
-            {"label": h.label, "value": h.value, "interval": h.interval, "meaning": h.meaning} for h in headlines(run)
+            {
+                "code": h.code,
+                "label": h.label,
+                "value": h.value,
+                "interval": h.interval,
+                "meaning": h.meaning,
+                "numbers": [asdict(number) for number in h.numbers],
+            }
+            for h in headlines(run)
         ],
         "results": results,
     }
@@ -279,6 +363,8 @@ def _document(run: Run) -> dict[str, object]:
 def _as_data(rank: int, finding: Finding) -> dict[str, object]:
     return {
         "rank": rank,
+        "code": finding.code,
+        "numbers": [asdict(number) for number in finding.numbers],
         "claim": finding.claim,
         "detail": finding.detail,
         "section": finding.section,

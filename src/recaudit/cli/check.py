@@ -7,14 +7,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recaudit.cli.messages import BAD_INPUT, AsJson, answers, command, notes, plain_table, print_json
+from recaudit.cli.messages import (
+    BAD_INPUT,
+    AsJson,
+    Parts,
+    answers,
+    command,
+    notes,
+    plain_table,
+    print_json,
+    print_plain,
+)
 from recaudit.errors import InputError
 
 if TYPE_CHECKING:
+    from recaudit.runs import Run
     from recaudit.runs.gate import Decision
 
 CODES = {"failed": 1, "undecided": BAD_INPUT, "passed": 0}
-"""Exit codes; every error has that of what could not be decided, so that 1 says that a rule is broken, and no more."""
+"""Exit codes; errors have that of undecided rules, so that 1 means that a rule failed, and nothing else."""
 
 
 @command(errors=CODES["undecided"])
@@ -27,21 +38,22 @@ def check(
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also as JUnit's XML.")] = None,
     markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Also as Markdown, for a pull request.")] = None,
     suggest: Annotated[
-        bool, typer.Option("--suggest", help="Write a first file of rules instead, from what RUN has measured.")
+        bool, typer.Option("--suggest", help="Write a first file of rules instead, from RUN and perhaps --baseline.")
     ] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="TOML", help="With --suggest: the file; else it is printed.")
     ] = None,
+    parts: Parts = None,
     as_json: AsJson = False,
 ) -> None:
-    """Hold a run against rules: is it good enough, is it worse than an earlier one, for whom, and may it ship?
+    """Check a run against release criteria: is it good enough, and not worse than an earlier one, for all groups?
 
-    A rule about a change is broken where a number is shown to have gone further than the rule allows.
-    Where nothing has changed, all rules together fail in at most 1 - confidence of releases.
-    What cannot be decided is no pass.
+    A rule passes if it is shown to be satisfied, and fails if it is shown to be violated; each is false
+    in at most 1 - confidence of samples. Otherwise it is undecided, which is not a pass.
 
     \b
       recaudit check runs/new --suggest --out gate.toml
+      recaudit check runs/new --baseline runs/old --suggest --out gate.toml
       recaudit check runs/new --baseline runs/old --rules gate.toml
       recaudit check runs/new --baseline runs/old --rules gate.toml \\
         --junit gate.xml --markdown summary.md
@@ -59,7 +71,7 @@ def check(
       metric = "ndcg"
       by = "gender"           # each group; group = "F" for one
       not_worse_by = 0.01     # than the baseline; or "2%" of its value;
-      people = 100            # or not_lower_by, not_higher_by
+      people = 100            # at least; or not_lower_by, not_higher_by
     \b
       \\[\\[rule]]
       metric = "coverage"
@@ -71,23 +83,26 @@ def check(
       bounds = "accept"       # though it is only a bound
 
     \b
-    Exit codes: 0    every rule is kept
-                1    a rule is broken
-                2    not decided: too few people, failures, a number that is not
-                     there, no baseline; or an error of any kind
+    Exit codes: 0    every rule passes
+                1    a rule fails
+                2    not decided: nothing is shown, too few users, failures, a
+                     number that is missing, no baseline; or an error of any kind
                 130  interrupted
     """
+    from recaudit.runs import Run
     from recaudit.runs.gate import check as checked
 
     if suggest:
-        _suggest(run, out)
+        after = Run.open(run, parts=parts)
+        _suggest(after, None if baseline is None else Run.open(baseline, parts=parts), out)
         return
     if out is not None:
         raise InputError("--out", received=str(out), expected="--suggest beside it, which writes rules there")
     if rules is None:
         remedy = "'recaudit check RUN --suggest --out gate.toml' writes a first one."
         raise InputError("--rules", received="nothing", expected="a TOML file with rules", remedy=remedy)
-    decision = checked(run, rules, baseline)
+    earlier = None if baseline is None else Run.open(baseline, parts=parts)
+    decision = checked(Run.open(run, parts=parts), rules, earlier)
     _write(decision, junit, markdown)
     if as_json:
         from recaudit.report.gate import document
@@ -99,20 +114,19 @@ def check(
         raise typer.Exit(CODES[decision.outcome])
 
 
-def _suggest(run: Path, out: Path | None) -> None:
-    from recaudit.runs import Run
+def _suggest(run: Run, baseline: Run | None, out: Path | None) -> None:
     from recaudit.runs.gate.suggestion import suggested
 
     if out is not None and out.exists():
         remedy = "Choose another name with --out."
         raise InputError("--out", received=f"{out}, which is there already", expected="a new file", remedy=remedy)
-    text = suggested(Run.open(run))
+    text = suggested(run, baseline)
     if out is None:
-        typer.echo(text, nl=False)
+        print_plain(text)
         return
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(text, encoding="utf-8")
-    notes().print(f"Look through it, then, of a later run: recaudit check LATER --baseline {run} --rules {out}")
+    notes().print(f"Look through it, then, of a later run: recaudit check LATER --baseline {run.path} --rules {out}")
 
 
 def _write(decision: Decision, junit: Path | None, markdown: Path | None) -> None:

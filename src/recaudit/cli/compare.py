@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from recaudit.cli.messages import AsJson, answers, command, notes, plain_table, print_json
+from recaudit.cli.messages import BAD_INPUT, AsJson, Parts, answers, command, notes, plain_table, print_json
 from recaudit.cli.progress import shown
 
 if TYPE_CHECKING:
@@ -42,12 +42,14 @@ def compare(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the page with everything here.")] = None,
     confidence: Confidence = 0.95,
     correction: Correct = "holm",
+    parts: Parts = None,
     as_json: AsJson = False,
 ) -> None:
-    """Is the second run worse than the first, and for whom? Two runs, or two models of one run.
+    """Compare two runs, or two models of one run: is the second worse, and for whom?
 
-    Every number that both have, over the same people: before, after, the difference with its interval, and whether it
-    is larger than chance. "not shown" is not "the same": the difference may be chance, and may be real.
+    Every number that both have, for the same users: before, after, the difference with its interval, and whether it is
+    larger than chance. "not shown" is not "the same": the difference may be chance, and may be real. What cannot be
+    compared (other data, another catalogue, other users under the same ids) is printed first.
 
     \b
       recaudit compare runs/monday runs/tuesday --out tuesday.html
@@ -55,16 +57,21 @@ def compare(
     """
     from recaudit.report import write_comparison
     from recaudit.report.reading import ComparisonReading
+    from recaudit.runs import Run
     from recaudit.runs import compare as compared
 
     with shown(notes()):
-        comparison = compared(before, after, models=models, confidence=confidence, correction=correction)
+        first = Run.open(before, parts=parts)
+        second = None if after is None else Run.open(after, parts=parts)
+        comparison = compared(first, second, models=models, confidence=confidence, correction=correction)
         page = None if out is None else write_comparison(comparison, out)
     reading = ComparisonReading(comparison)
     if as_json:
         print_json({**_document(reading), "page": page})
     else:
         _print(reading, page)
+    if comparison.is_refused:
+        raise typer.Exit(BAD_INPUT)
 
 
 def _print(reading: ComparisonReading, page: Path | None) -> None:
@@ -72,9 +79,14 @@ def _print(reading: ComparisonReading, page: Path | None) -> None:
     from recaudit.report.kit.numbers import listing, plural
 
     console = answers()
-    console.print(reading.what)
     for line in reading.notes:
-        console.print(f"Note: {line}")
+        console.print(f"Caution: {line}")
+    if reading.comparison.is_refused:
+        console.print(reading.verdict)
+        _print_changes(reading)
+        console.print(f"\nPage: {page}" if page else "")
+        return
+    console.print(reading.what)
     console.print(f"\n{reading.verdict}")
     told = [own for verdict, most in _MOST.items() for own in ranked(reading.overall, verdict)[:most]]
     if told:
@@ -85,11 +97,7 @@ def _print(reading: ComparisonReading, page: Path | None) -> None:
         console.print("\nGroups that are worse off:")
         console.print(_lines(groups), soft_wrap=False)
     console.print(f"\nAll numbers: {counted(reading.overall)} about everybody; {counted(reading.groups)} about groups.")
-    changes = reading.comparison.changes
-    for own in changes[:_MOST_CHANGES]:
-        console.print(f"Changed: {own.what}, {own.name}: {own.before or 'none'} → {own.after or 'none'}")
-    if len(changes) > _MOST_CHANGES:
-        console.print(f"Changed: {plural(len(changes) - _MOST_CHANGES, 'more setting')}")
+    _print_changes(reading)
     for lists in reading.lists:
         most = [own["user"] for own in reading.most_changed(lists.model)[:3]]
         whom = f"; most those of {listing(most)}" if most else ""
@@ -101,6 +109,16 @@ def _print(reading: ComparisonReading, page: Path | None) -> None:
     if reading.not_compared:
         console.print(f"Not compared: {listing(reading.not_compared)}")
     console.print(f"\nPage: {page}" if page else "\nEverything on a page: --out compare.html; for programs: --json")
+
+
+def _print_changes(reading: ComparisonReading) -> None:
+    from recaudit.report.kit.numbers import plural
+
+    console, changes = answers(), reading.comparison.changes
+    for own in changes[:_MOST_CHANGES]:
+        console.print(f"Changed: {own.what}, {own.name}: {own.before or 'none'} → {own.after or 'none'}")
+    if len(changes) > _MOST_CHANGES:
+        console.print(f"Changed: {plural(len(changes) - _MOST_CHANGES, 'more setting')}")
 
 
 def _lines(differences: list[Difference]) -> Table:
@@ -125,8 +143,19 @@ def _document(reading: ComparisonReading) -> dict[str, object]:
         "confidence": own.confidence,
         "correction": own.correction,
         "verdict": reading.verdict,
+        "findings": [
+            {
+                "code": point.code,
+                "claim": point.claim,
+                "detail": point.detail,
+                "numbers": [asdict(number) for number in point.numbers],
+            }
+            for point in reading.findings
+        ],
         "notes": reading.notes,
+        "cautions": [asdict(caution) for caution in own.cautions],
         "same_data": own.same_data,
+        "shared_answers": [asdict(shared) for shared in own.shared_answers],
         "differences": own.frame.fill_nan(None).to_dicts(),
         "changes": [asdict(change) for change in own.changes],
         "lists": [asdict(lists) for lists in reading.lists],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recaudit.cli.compare import Confidence, Correct
-from recaudit.cli.messages import AsJson, answers, command, notes, plain_table, print_json
+from recaudit.cli.messages import AsJson, Parts, answers, command, notes, plain_table, print_json
 from recaudit.cli.progress import shown
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def history(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the page with everything here.")] = None,
     confidence: Confidence = 0.95,
     correction: Correct = "holm",
+    parts: Parts = None,
     as_json: AsJson = False,
 ) -> None:
     """Every number over several runs, what changed between them, and what the last change did.
@@ -38,10 +39,16 @@ def history(
     """
     from recaudit.report import write_history
     from recaudit.report.history import HistoryReading
+    from recaudit.runs import Run
     from recaudit.runs import history as followed
 
     with shown(notes()):
-        found = followed(runs, as_given=as_given, confidence=confidence, correction=correction)
+        found = followed(
+            [Run.open(run, parts=parts) for run in runs],
+            as_given=as_given,
+            confidence=confidence,
+            correction=correction,
+        )
         page = None if out is None else write_history(found, out)
     course = HistoryReading(found)
     if as_json:

@@ -8,17 +8,21 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Annotated, ParamSpec
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from recaudit.errors import DamagedError, DamageWarning, DownloadError, MachineError, RecauditError
 from recaudit.machine import causes, machine_error
+from recaudit.terminal import find_controls, visible
 
 P = ParamSpec("P")
 
@@ -28,6 +32,14 @@ machine lacks memory, room or permission; Ctrl-C."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")]
 """The option of every command that a program may call."""
+
+Parts = Annotated[
+    Path | None,
+    typer.Option(
+        "--parts", metavar="FOLDER", help="Read tables outside of the run folder, if they are below this folder."
+    ),
+]
+"""The option of every command that reads a run."""
 
 OnDevice = Annotated[
     str | None,
@@ -41,14 +53,44 @@ debugging: ContextVar[bool] = ContextVar("recaudit_debugging", default=False)
 """Whether errors come with their traceback (--debug)."""
 
 
+class SafeConsole(Console):
+    """A console that shows control characters in texts, rather than have the terminal obey them.
+
+    Everything that is printed is rendered here, tables and progress bars included. Texts may come from a stranger.
+    """
+
+    def render_str(self, text: str, **settings: Any) -> Text:
+        """Make a text of a string, as every string is made one before it is measured and wrapped."""
+        return super().render_str(visible(text), **settings)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render anything; the segments that control the terminal are the console's own."""
+        if isinstance(renderable, Text):
+            renderable = _visible_text(renderable)
+        for segment in super().render(renderable, options):
+            yield segment if segment.is_control else segment._replace(text=visible(segment.text))
+
+
+def _visible_text(text: Text) -> Text:
+    """The text with its styles, and with control characters replaced before it is wrapped."""
+    offsets = [offset for span in find_controls(text.plain) for offset in span]
+    if not offsets:
+        return text
+    made = text.blank_copy()
+    for piece in text.divide(offsets):
+        piece.plain = visible(piece.plain)
+        made.append_text(piece)
+    return made
+
+
 def answers() -> Console:
     """Where answers go. Texts from data are printed as they are: nothing in them is markup."""
-    return Console(markup=False, highlight=False, soft_wrap=True)
+    return SafeConsole(markup=False, highlight=False, soft_wrap=True)
 
 
 def notes() -> Console:
     """Where everything goes that a program reading the answer must not see."""
-    return Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+    return SafeConsole(stderr=True, markup=False, highlight=False, soft_wrap=True)
 
 
 def plain_table(*headings: str, wide: str = "") -> Table:
@@ -61,7 +103,12 @@ def plain_table(*headings: str, wide: str = "") -> Table:
 
 def print_json(document: object) -> None:
     """One JSON document on stdout; paths are text in it."""
-    typer.echo(json.dumps(document, indent=2, allow_nan=False, default=os.fspath))
+    print_plain(json.dumps(document, indent=2, allow_nan=False, default=os.fspath) + "\n")
+
+
+def print_plain(text: str) -> None:
+    """A text on stdout without any layout; a control character in a string of JSON or TOML stays the same one."""
+    typer.echo(visible(text), nl=False)
 
 
 def command(
@@ -127,4 +174,4 @@ def _warnings_told() -> Iterator[None]:
 
 def _traceback() -> None:
     if debugging.get():
-        traceback.print_exc(file=sys.stderr)
+        sys.stderr.write(visible(traceback.format_exc()))

@@ -21,9 +21,11 @@ from rich.progress import (
 from rich.table import Table
 
 from recaudit.cli.estimates import about, time_words
+from recaudit.cli.interruption import work_under_way
 
 if TYPE_CHECKING:
     from recaudit.engines import Step
+    from recaudit.engines.progress import Listener
 
 PATIENCE = 2.0
 """Seconds before anything is drawn: what is over by then needs no bar."""
@@ -39,7 +41,7 @@ def shown(console: Console) -> Iterator[None]:
 
     if not console.is_terminal:
         lines = Lines(console)
-        with lines.ticking(), listening(lines):
+        with lines.ticking(), listening(_noted(lines)):
             yield
         return
     columns = (
@@ -51,8 +53,18 @@ def shown(console: Console) -> Iterator[None]:
     )
     # Speed is judged over ten minutes: a stage can take longer than the half minute that rich looks back.
     bars = PatientBars(*columns, console=console, transient=True, speed_estimate_period=600)
-    with bars, listening(BarKeeper(bars)):
+    with bars, listening(_noted(BarKeeper(bars))):
         yield
+
+
+def _noted(listener: Listener) -> Listener:
+    """The same listener; what is under way is also noted for whoever presses Ctrl-C."""
+
+    def listen(step: Step) -> None:
+        work_under_way(step)
+        listener(step)
+
+    return listen
 
 
 class PatientBars(Progress):

@@ -33,6 +33,8 @@ from recaudit.data.checks import (
 from recaudit.data.frames import as_polars
 from recaudit.errors import InputError
 from recaudit.seeding import Keys, keys_of
+from recaudit.terminal import visible
+from recaudit.ties import TieKeys, id_hashes
 
 Duplicates = Literal["error", "last", "mean"]
 Unknown = Literal["error", "ignore"]
@@ -62,7 +64,8 @@ class Interactions:
     """One row a user; empty when nothing is known about users."""
     category_systems: tuple[tuple[str, Categories], ...] = ()
     facts: Mapping[str, int] = field(default_factory=dict)
-    """What was counted while the log was read: rows that were skipped, rows about unknown users and items."""
+    """Counts of reading: rows that were skipped (`skipped_rows`), rows of a user and item that have another row
+    (`merged_repeats`), and rows about unknown users and items."""
 
     @classmethod
     @checked
@@ -94,6 +97,7 @@ class Interactions:
         user_ids, user_of = encode(user_series)
         item_ids, item_of = encode(item_series)
 
+        facts: dict[str, int] = {}
         key = user_of.astype(np.int64) * len(item_ids) + item_of
         if np.any(key[1:] <= key[:-1]):
             order = np.argsort(key, kind="stable")
@@ -101,6 +105,7 @@ class Interactions:
             times = None if times is None else times[order]
             if np.any(key[1:] == key[:-1]):
                 keep, values = resolve_duplicates(key, values, times, order, table, (user, item), duplicates)
+                facts["merged_repeats"] = len(key) - len(keep)
                 key = key[keep]
                 times = None if times is None else times[keep]
         sorted_users, sorted_items = np.divmod(key, len(item_ids))
@@ -112,6 +117,7 @@ class Interactions:
             ratings=values,
             times=times,
             scale=check_scale(scale, values),
+            facts=facts,
         ).frozen()
         return log if items is None and users is None else extended(log, items, users)
 
@@ -255,6 +261,19 @@ class Interactions:
         """(items,): a 64-bit key of each id."""
         return keys_of(self.item_ids)
 
+    @cached_property
+    def _tie_keys(self) -> TieKeys:
+        """Keys of all users and items."""
+        return TieKeys.of_ids(self.user_ids, self.item_ids)
+
+    def tie_keys(self, users: IntArray) -> TieKeys:
+        """Return what decides between tied items in the lists of these users (positions): hashes of the ids."""
+        return self._tie_keys.rows(users)
+
+    def tie_keys_of(self, user_ids: pl.Series) -> TieKeys:
+        """As `tie_keys`, for users that the log may not know."""
+        return TieKeys(id_hashes(user_ids), self._tie_keys.items)
+
     def history(self, user: int) -> tuple[NDArray[np.int32], FloatArray]:
         """The items and ratings of the user at this position."""
         rows = slice(self.indptr[user], self.indptr[user + 1])
@@ -369,4 +388,4 @@ class Interactions:
         extras += [f"attributes: {', '.join(self.attributes.columns)}"] if self.attributes.width else []
         low, high = self.scale
         head = f"{self.n_users:,} users x {self.n_items:,} items, {len(self):,} ratings in [{low:g}, {high:g}]"
-        return f"Interactions({head}, density {density:.2%}{''.join('; ' + extra for extra in extras)})"
+        return visible(f"Interactions({head}, density {density:.2%}{''.join('; ' + extra for extra in extras)})")

@@ -17,7 +17,7 @@ from recaudit.data.frames import as_polars
 from recaudit.data.interactions import Interactions, Unknown
 from recaudit.data.readers import read_table
 from recaudit.errors import DataError
-from recaudit.ties import TIE
+from recaudit.ties import TIE, TieKeys, pair_keys
 
 
 @final
@@ -104,7 +104,8 @@ def given_lists(
     ids = table[columns.user]
     everybody = ids.unique(maintain_order=True)
     rows = found(everybody, ids, columns.user)
-    order = _best_first(table, columns, rows, items, before)
+    _check_once(table, columns, rows, items, before)
+    order = _best_first(table, columns, rows, items, data.tie_keys_of(everybody))
     rows, items = rows[order], items[order]
     scores = table[columns.score].to_numpy()[order] if columns.score in table.columns else None
     kept = items >= 0
@@ -163,10 +164,21 @@ def _table(lists: object, data: Interactions, columns: ListColumns, before: int)
     return table
 
 
-def _best_first(table: pl.DataFrame, columns: ListColumns, rows: IntArray, items: IntArray, before: int) -> IntArray:
-    """(rows,): list after list, best first; refused where a list has a rank, or a known item, twice."""
+def _place(table: pl.DataFrame, columns: ListColumns) -> FloatArray:
+    """(rows,): what falls as items get worse: the rank, or else the score with the other sign."""
     ranked = columns.rank in table.columns
-    place = table[columns.rank].to_numpy() if ranked else -table[columns.score].to_numpy()
+    return np.asarray(table[columns.rank].to_numpy() if ranked else -table[columns.score].to_numpy())
+
+
+def _best_first(table: pl.DataFrame, columns: ListColumns, rows: IntArray, items: IntArray, ties: TieKeys) -> IntArray:
+    """(rows,): list after list, best first. Equal scores go by `ties`, whose rows are the lists."""
+    keys = pair_keys(ties.users[rows], ties.items[items])  # an unknown item, at -1, is left out anyway
+    return np.lexsort((items, keys, _place(table, columns), rows))
+
+
+def _check_once(table: pl.DataFrame, columns: ListColumns, rows: IntArray, items: IntArray, before: int) -> None:
+    """Refuse a list that has a rank, or a known item, twice."""
+    ranked, place = columns.rank in table.columns, _place(table, columns)
     for column, values, counts in (
         (columns.rank, place, np.full(len(rows), ranked)),
         (columns.item, items, items >= 0),
@@ -183,4 +195,3 @@ def _best_first(table: pl.DataFrame, columns: ListColumns, rows: IntArray, items
                 expected=f"each {column} once in a list",
                 remedy="Keep one list for each user, and one row for each item of it.",
             )
-    return np.lexsort((items, place, rows))

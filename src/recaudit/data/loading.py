@@ -86,7 +86,8 @@ def _logs(source: OwnData, *files: Path) -> tuple[list[Interactions], ColumnsRea
                 items=item_ids[-1].frame["id"] if whole and items is not None else None,
                 users=user_ids[-1].frame["id"] if whole and users is not None else None,
             )
-        logs.append(replace(log, facts={"skipped_rows": part.skipped} if part.skipped else {}))
+        skipped = {"skipped_rows": part.skipped} if part.skipped else {}
+        logs.append(replace(log, facts={**skipped, **log.facts}))
     return logs, items, users
 
 

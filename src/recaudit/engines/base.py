@@ -11,7 +11,6 @@ from typing import Annotated, TypeVar
 
 from recaudit.arrays import IntArray
 from recaudit.errors import MachineError
-from recaudit.folders.places import Place, size
 from recaudit.registry import ENGINES
 from recaudit.specification import OneOf
 
@@ -55,15 +54,15 @@ def far_ahead(engine: Engine, pieces: int) -> Engine:
     return changed
 
 
-def check_written(place: Place, machine: str = "", length: int | None = None) -> None:
+def check_written(place: Path, machine: str = "", length: int | None = None) -> None:
     """That what a worker wrote is here too; of a file so many bytes."""
-    here = size(place) == length if length is not None else Path(place).exists()
+    here = place.is_file() and place.stat().st_size == length if length is not None else place.exists()
     if not here:
         raise MachineError(
             f"A worker{f' on {machine}' if machine else ''} wrote {place}, which is not there for this machine "
             f"({platform.node()}): on a cluster, the folder of a run must be one that all of its machines see under "
-            "the same path. Choose such a one by --out; large tables can go to an address instead: parts = "
-            "'s3://bucket/run' of the engine."
+            "the same path. Choose such a one by --out; large tables can go to another such folder: parts = "
+            "'/shared/folder' of the engine."
         )
 
 

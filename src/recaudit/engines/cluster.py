@@ -29,9 +29,8 @@ from recaudit.arguments import check_argument, check_count
 from recaudit.engines.base import Answer, Engine, Piece
 from recaudit.engines.local import block_sigint
 from recaudit.engines.progress import track
-from recaudit.engines.steady import own_process, steadily
+from recaudit.engines.steady import one_blas_thread, own_process, steadily
 from recaudit.errors import InputError, MachineError, NotSupportedError
-from recaudit.folders.places import place_of
 
 _TRIES = 4
 """How often a piece is begun whose worker or machine is lost."""
@@ -66,13 +65,18 @@ class Ray(Engine):
 
     parts: str | None = None
     """Where workers write tables of more than 25 million rows, a file for each part: a folder that all machines see
-    under the same path, or an address that fsspec takes (s3://bucket/run). Where nothing is said, the run folder."""
+    under the same path. By default, the run folder."""
 
     def __post_init__(self) -> None:
         check_argument("address", self.address, str | None)
         check_argument("parts", self.parts, str | None)
-        if self.parts is not None:
-            place_of(self.parts)
+        if self.parts is not None and "://" in self.parts:
+            raise InputError(
+                "parts",
+                received=self.parts,
+                expected="a folder, such as '/shared/runs'",
+                remedy="Mount remote storage as a folder that all machines see under the same path, and name that.",
+            )
         for name in ("workers", "ahead"):
             check_argument(name, getattr(self, name), int | None if name == "workers" else int)
             if getattr(self, name) is not None:
@@ -81,7 +85,8 @@ class Ray(Engine):
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order; the function is sent to each machine once."""
         answers = self._answers(function, pieces) if len(pieces) else iter(())
-        return track(answers, label, len(pieces))
+        with one_blas_thread():
+            yield from track(answers, label, len(pieces))
 
     def _answers(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece]) -> Iterator[Answer]:
         ray = connected(self.address)

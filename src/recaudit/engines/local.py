@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 from abc import ABC
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,8 @@ from recaudit.arguments import check_argument, check_count
 from recaudit.arithmetic import core_count
 from recaudit.engines.base import Answer, Engine, Piece
 from recaudit.engines.progress import track
-from recaudit.engines.steady import own_cores, own_process, steadily
+from recaudit.engines.steady import one_blas_thread, own_cores, steadily
+from recaudit.engines.workers import WorkerPool
 
 
 @final
@@ -27,7 +27,8 @@ class Serial(Engine):
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order."""
-        return track(map(partial(steadily, function), pieces), label, len(pieces))
+        with one_blas_thread():
+            yield from track(map(partial(steadily, function), pieces), label, len(pieces))
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,23 @@ class Threads(_Workers):
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order."""
-        with ThreadPoolExecutor(self.workers, initializer=own_cores, initargs=(self._share,)) as pool:
-            steady = partial(steadily, function)
-            yield from track(_windowed(pool, steady, pieces, self.ahead * self.workers), label, len(pieces))
+        pool = ThreadPoolExecutor(self.workers, "recaudit", initializer=own_cores, initargs=(self._share,))
+        try:
+            with one_blas_thread():
+                steady = partial(steadily, function)
+                yield from track(_windowed(pool, steady, pieces, self.ahead * self.workers), label, len(pieces))
+        finally:
+            pool.shutdown(cancel_futures=True)  # nobody waits for pieces that are not begun
 
 
 @final
 @dataclass(frozen=True)
 class Processes(_Workers):
-    """Several pieces at a time, in fresh processes: for work that holds Python's lock."""
+    """Several pieces at a time, in fresh processes: for work that holds Python's lock.
+
+    The processes end when this one ends, however it ends. When one of them is killed, the others end too, and the map
+    raises a `MachineError`.
+    """
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order; the function travels to each worker once."""
@@ -71,21 +80,11 @@ class Processes(_Workers):
         if not workers:
             yield from track(iter(()), label, 0)
             return
-        pool = ProcessPoolExecutor(
-            workers, multiprocessing.get_context("spawn"), _start_worker, (function, self._share)
-        )
-        try:
-            with block_sigint():
-                for _ in range(workers):
-                    pool.submit(_start)
-            yield from track(_windowed(pool, _run_in_worker, pieces, self.ahead * self.workers), label, len(pieces))
-        except BaseException:
-            # Nobody waits for their answers any more. (Python 3.14 has a public name for this.)
-            for worker in list(pool._processes.values()):
-                worker.terminate()
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
+        with block_sigint():
+            pool = WorkerPool(function, workers, self._share)
+        with one_blas_thread(), pool:
+            answers = _windowed(pool.threads, pool.compute, pieces, self.ahead * workers)
+            yield from track(answers, label, len(pieces))
 
 
 def _windowed(pool: Executor, function: Callable[[Any], Any], pieces: Sequence[Any], window: int) -> Iterator[Any]:
@@ -113,21 +112,3 @@ def block_sigint() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, former)
-
-
-def _start() -> None:
-    """Work that only makes a worker start."""
-
-
-_work: Callable[[Any], Any] | None = None
-
-
-def _start_worker(function: Callable[[Any], Any], cores: int) -> None:
-    own_process(cores)
-    global _work  # noqa: PLW0603  one function a worker process, sent once
-    _work = function
-
-
-def _run_in_worker(piece: object) -> object:
-    assert _work is not None
-    return steadily(_work, piece)

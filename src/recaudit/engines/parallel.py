@@ -15,14 +15,15 @@ _turn = threading.Lock()
 
 
 def parallel_njit(**options: Any) -> Callable[[Kernel], Kernel]:
-    """`numba.njit(parallel=True, cache=True, ...)` for a kernel that Python calls, from whichever thread.
+    """`numba.njit(parallel=True, nogil=True, cache=True, ...)` for a kernel that Python calls, from whichever thread.
 
     Where numba finds neither TBB nor OpenMP its threads bear one kernel at a time, and a second ends the process:
-    there kernels take turns. Compiled code must not call such a kernel.
+    there kernels take turns. Compiled code must not call such a kernel. Other threads of Python go on meanwhile: they
+    print progress, and see Ctrl-C.
     """
 
     def compiled(function: Kernel) -> Kernel:
-        kernel: Kernel = numba.njit(parallel=True, cache=True, **options)(function)
+        kernel: Kernel = numba.njit(parallel=True, nogil=True, cache=True, **options)(function)
 
         @wraps(function)
         def called(*arguments: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
@@ -13,13 +13,14 @@ import polars as pl
 from recaudit.audits.calibration.calibrator import Target, with_system
 from recaudit.audits.logs import rating_facts
 from recaudit.audits.recourse.goals import AmongFirst
+from recaudit.audits.result import Result
 from recaudit.audits.samples import Candidates, resolve_users
 from recaudit.audits.spread import resolve
 from recaudit.data.checks import plain_numbers
 from recaudit.data.interactions import Interactions
 from recaudit.engines import track
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.explore.refit import run_again
+from recaudit.explore.refit import RunAgain, run_again
 from recaudit.explore.views import STANDINGS, ModelQuestion, View, encoded
 from recaudit.interventions import Actions, HistoryEdits, NextK, Past, Stars
 from recaudit.interventions.ratings import free_ratings
@@ -28,10 +29,10 @@ from recaudit.models.base import FittedModel
 from recaudit.models.response import AffineResponse, OpaqueResponse
 from recaudit.policies import Softmax
 from recaudit.policies.calibrated import CalibrationTarget
+from recaudit.registry import ACTIONS, own_code_only
 from recaudit.report.evidence import Evidence
 from recaudit.report.kit.document import script_json
 from recaudit.runs import Run
-from recaudit.runs.configuration import COMPARED
 
 USERS = 8
 """So many people are on the page where nothing is said."""
@@ -45,6 +46,8 @@ _ACTIONS = 10
 _MOST_STARS = 100
 _STEPS = 10
 """Of a scale without whole or half stars."""
+Results = Mapping[str, Mapping[str, Result]]
+"""Results of audits by label and name."""
 
 
 @final
@@ -71,21 +74,38 @@ def explore(
     models: Iterable[str] = (),
     limit: int = LIMIT,
     folder: Path | None = None,
+    allow_code: Iterable[str] = (),
 ) -> Exploration:
     """Everything that the page shows of a run, in at most `limit` bytes: users beyond it are left out.
 
     `users`: how many, drawn as audits draw them, or ids. `models`: labels; all of the run that personalise where none
     is named. They are fitted again; relative paths of the run's configuration start at `folder`, or where the program
     runs. Models without scores, and systems that can only be asked, are left out.
+
+    The run folder may come from a stranger. Models of recaudit's own kinds are fitted, and others only if `allow_code`
+    names the module of their code, or one above it. Files outside of the folder are read only if their size and SHA-256
+    are those that the run has noted. Services are not queried, and nothing is downloaded.
     """
-    again = run_again(run, tuple(models), folder or Path())
+    allowed = _modules(allow_code)
+    # Installed packages may read back their own results; whatever is fitted or called for the page is checked.
+    results, main = _results(run), Evidence(run).main
+    with own_code_only(allowed):
+        again = run_again(run, tuple(models), folder or Path())
+        return _explored(run, again, results, main, users, limit)
+
+
+def _explored(
+    run: Run, again: RunAgain, results: Results, main: str, users: int | Iterable[object], limit: int
+) -> Exploration:
     log = again.log
     chosen = resolve_users(_who(users, log), log, again.seed)
     fitted = list(track(again.fitted(), "models", len(again.models)))
     without = {label: why for label, model in fitted if (why := _no_view(model))}
-    if len(without) == len(fitted):
+    shown = [(label, model) for label, model in fitted if label not in without]
+    without = {**again.left_out, **without}
+    if not shown:
         raise NotSupportedError("; ".join(f"{label}: {why}" for label, why in without.items()))
-    asked = [_asked(run, label, model, log, again.seed) for label, model in fitted if label not in without]
+    asked = [_asked(results.get(label, {}), label, model, log, again.seed) for label, model in shown]
     target = Target(log, with_system(CalibrationTarget(), log)) if log.categories else None
     catalogue = _catalogue(log, target)
     seats: list[list[View]] = []
@@ -107,7 +127,6 @@ def explore(
     kept, left = tuple(ids[: len(seats)]), tuple(ids[len(seats) :])
     pieces = track(enumerate(chosen[: len(seats)].tolist()), "answers", len(seats))
     people = [_person(log, user, target) | {"views": _views(seats, place)} for place, user in pieces]
-    main = Evidence(run).main
     first = next((at for at, model in enumerate(asked) if model.label == main), 0)
     if asked[first].model.response is not AffineResponse:
         first = next((at for at, model in enumerate(asked) if model.model.response is AffineResponse), first)
@@ -150,14 +169,32 @@ def _no_view(model: FittedModel) -> str:
     return ""
 
 
-def _asked(run: Run, label: str, model: FittedModel, log: Interactions, rng: int) -> ModelQuestion:
+def _modules(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of modules, as they are imported."""
+    modules = tuple(names)
+    for name in modules:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise InputError(
+                "allow_code", received=name, expected="the name of a module, as it is imported: 'package.module'"
+            )
+    return modules
+
+
+def _results(run: Run) -> Results:
+    """The audits of each model whose actions, candidates and policy the page takes over, by name."""
+    return {
+        label: {name: run.result(label, name) for name in ("recourse", "reachability") if name in run.audits(label)}
+        for label in run.models
+    }
+
+
+def _asked(audits: Mapping[str, Result], label: str, model: FittedModel, log: Interactions, rng: int) -> ModelQuestion:
     """The actions, candidates and policy of the run's own audits, or the usual ones."""
-    done = run.audits(label)
-    audits = {name: run.result(label, name) for name in ("recourse", "reachability") if name in done}
     first: Any = next((result.audit for result in audits.values()), None)
     named: object = getattr(first, "actions", None)
     # What was past when the model was fitted, and what depends on the ratings, is not asked about here.
-    actions = named if isinstance(named, Actions) and not isinstance(named, Past) else NextK(_ACTIONS)
+    usable = isinstance(named, Actions) and ACTIONS.is_usable(ACTIONS.kind_of(named))
+    actions = named if isinstance(named, Actions) and usable and not isinstance(named, Past) else NextK(_ACTIONS)
     stars = _stars(actions, log)
     actions = replace(actions, ratings=stars, changes=None)  # type: ignore[type-var]  # all actions are dataclasses
     if model.response is not None:
@@ -170,19 +207,19 @@ def _asked(run: Run, label: str, model: FittedModel, log: Interactions, rng: int
     goal = getattr(audits["recourse"].audit, "goal", None) if "recourse" in audits else None
     n = goal.n if isinstance(goal, AmongFirst) else LIST
     reached = audits.get("reachability")
-    policy = getattr(reached.audit, "policy", COMPARED) if reached is not None else COMPARED
+    policy = getattr(reached.audit, "policy", Softmax()) if reached is not None else Softmax()
     return ModelQuestion(label, model, log, actions, stars, candidates, n, _beta(policy, model, candidates, rng), rng)
 
 
 def _beta(policy: object, model: FittedModel, candidates: Candidates, rng: int) -> float:
-    """Of the softmax that the run looked at, or one that spreads recommendations over ten items."""
-    wanted = policy if isinstance(policy, Softmax) else COMPARED
+    """Beta of the softmax policy that the run used, or of the default one."""
+    wanted = policy if type(policy) is Softmax else Softmax()
     try:
         made, _ = resolve(wanted, model, candidates, rng)
     except NotSupportedError:
         return 1.0
     assert isinstance(made, Softmax)
-    return made.beta
+    return made.fixed_beta
 
 
 def _stars(actions: Actions, log: Interactions) -> Stars:
@@ -207,7 +244,8 @@ def _catalogue(log: Interactions, target: Target | None) -> dict[str, Any]:
     for title in titles:
         often[title] = often.get(title, 0) + 1
     names = [title if often[title] == 1 else f"{title} ({item})" for title, item in zip(titles, ids, strict=True)]
-    found: dict[str, Any] = {"titles": names, "genres": []}
+    keys = log.tie_keys(np.arange(0)).items
+    found: dict[str, Any] = {"titles": names, "keys": encoded(keys, np.uint64), "genres": []}
     if target is not None:
         shares = target.shares
         found |= {
@@ -225,6 +263,7 @@ def _person(log: Interactions, user: int, target: Target | None) -> dict[str, An
     known = log.attributes.row(user, named=True) if log.attributes.width else {}
     return {
         "id": str(log.user_ids[user]),
+        "key": encoded(log.tie_keys(np.array([user])).users, np.uint64),
         "about": ", ".join(f"{name} {value}" for name, value in known.items() if value is not None),
         "history": [[int(item), float(rating)] for item, rating in zip(items, ratings, strict=True)],
         "interests": "" if target is None else encoded(target.interests[user], np.float64),

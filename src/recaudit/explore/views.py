@@ -160,7 +160,7 @@ class View:
         asked, model = self.asked, self.asked.model
         free = ~np.isin(self.rows, self.acted)
         response = model.respond(self.user, self.user, self.acted)
-        places = _ranked(self.base, free)
+        places = self._ranked(self.base, free)
         near = asked.log.item_ids.gather(self.rows[places[asked.n : asked.n + SEARCHED]]).to_list()
         if not near:
             return []
@@ -181,10 +181,15 @@ class View:
                 ratings = np.where(
                     stars == STAYS, self.now, asked.stars.values[np.minimum(stars, len(asked.stars.values) - 1)]
                 )
-                after = _ranked(response.scores(ratings).numpy()[self.rows], free)
+                after = self._ranked(response.scores(ratings).numpy()[self.rows], free)
                 answer |= {"stars": stars.tolist(), "list": after[: asked.n].tolist()}
             found.append(answer)
         return found
+
+    def _ranked(self, scores: FloatArray, free: NDArray[np.bool_]) -> IntArray:
+        ties = self.asked.log.tie_keys(np.array([self.user])).columns(self.rows)
+        order = top_items(torch.from_numpy(scores)[None], torch.from_numpy(free)[None], int(free.sum()), ties)
+        return np.asarray(order[0])
 
     def _by_row(self, pairs: pl.DataFrame) -> list[tuple[int, dict[str, Any]]]:
         """Each pair, and where its item stands among the rows."""
@@ -215,11 +220,6 @@ def _standing(pair: dict[str, Any]) -> int:
     if pair["value"] is None:
         return STANDINGS.index("open")
     return STANDINGS.index("least" if pair["status"] == Status.SOLVED else "some")
-
-
-def _ranked(scores: FloatArray, free: NDArray[np.bool_]) -> IntArray:
-    order = top_items(torch.from_numpy(scores)[None], torch.from_numpy(free)[None], int(free.sum()))
-    return np.asarray(order[0])
 
 
 def encoded(array: NDArray[Any], dtype: Any) -> str:

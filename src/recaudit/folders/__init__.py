@@ -1,5 +1,6 @@
 """Run folders: one manifest with a digest of every file; gone on with after a kill, checked by whoever gets one."""
 
+from recaudit.folders.files import open_input, open_regular, read_regular
 from recaudit.folders.folder import REPORT, Folder, Writer, check_same, claimed, damaged, keep, tell_lost
 from recaudit.folders.manifest import KINDS, MANIFEST, STATEMENT, FileRecord, Kind, Manifest, read_manifest
 from recaudit.folders.verification import LostFile, Verdict, verify
@@ -20,7 +21,10 @@ __all__ = [
     "claimed",
     "damaged",
     "keep",
+    "open_input",
+    "open_regular",
     "read_manifest",
+    "read_regular",
     "tell_lost",
     "verify",
 ]

@@ -10,8 +10,9 @@ from typing import Any, final
 
 from recaudit import atomic, lock
 from recaudit.errors import DamagedError, DamageWarning, InputError
-from recaudit.folders.manifest import KINDS, MANIFEST, FileRecord, Kind, Manifest, read_manifest
-from recaudit.folders.places import Place
+from recaudit.folders.files import not_regular
+from recaudit.folders.manifest import KINDS, MANIFEST, Fault, FileRecord, Kind, Manifest, read_manifest
+from recaudit.folders.tables import CheckedTable, TableRules, check_table
 from recaudit.folders.verification import LostFile, cut_links, verify
 from recaudit.version import __version__
 
@@ -25,15 +26,20 @@ Writer = Callable[[Path], object]
 class Folder:
     """Reads and writes one run folder."""
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
+    def __init__(self, path: Path, manifest: Manifest, *, root: Path | None = None, parts: Path | None = None) -> None:
         self.path, self.manifest = path, manifest
-        self._checked: set[Place] = set()
+        self.root = path if root is None else root
+        """The folder that the caller named, from which no link is followed: this one, or one above it."""
+        self.parts = parts
+        """The folder below which tables outside of this folder may be read."""
+        self._checked: set[Path] = set()
+        self._tables: dict[Path, CheckedTable] = {}
 
     @classmethod
-    def open(cls, path: Path, *kinds: Kind) -> Folder:
-        """A folder that holds a run of one of these kinds, to be read."""
+    def open(cls, path: Path, *kinds: Kind, root: Path | None = None, parts: Path | None = None) -> Folder:
+        """A folder that holds a run of one of these kinds, to be read; see the attributes for `root` and `parts`."""
         expected = " or ".join(f"of {KINDS[kind]}" for kind in kinds)
-        manifest = read_manifest(path)
+        manifest = read_manifest(path, root)
         if manifest is None:
             raise InputError(
                 "path",
@@ -45,10 +51,12 @@ class Folder:
             raise InputError(
                 "path", received=f"{path}, the folder of {KINDS[manifest.kind]}", expected=f"one {expected}"
             )
-        return cls(path, manifest)
+        return cls(path, manifest, root=root, parts=parts)
 
     @classmethod
-    def begin(cls, path: Path, new: Manifest, *, fresh: bool = False, nested: bool = False) -> Folder:
+    def begin(
+        cls, path: Path, new: Manifest, *, fresh: bool = False, nested: bool = False, parts: Path | None = None
+    ) -> Folder:
         """Start in an empty folder or, with `fresh`, over a former run; else go on with the same run.
 
         A `nested` folder is a part of another that is already ours: one that is not as it must be is started over.
@@ -61,7 +69,7 @@ class Folder:
             if former is not None:
                 check_same(path, former, new.kind, new.plan)
         path.mkdir(parents=True, exist_ok=True)
-        folder = cls(path, former or new)
+        folder = cls(path, former or new, parts=parts)
         if former is None:
             folder._save()
         atomic.sweep(path)
@@ -92,21 +100,31 @@ class Folder:
 
     def checked(self, name: str) -> Path:
         """Where a file of the manifest is, if it is as it was written."""
-        self._check(name, self.path / name)
-        return self.path / name
-
-    def checked_place(self, name: str) -> Place:
-        """The same of a file that may be elsewhere."""
-        place = self.manifest.place(self.path, name)
-        self._check(name, place)
-        return place
-
-    def _check(self, name: str, place: Place) -> None:
-        if place not in self._checked:
+        path = self.manifest.path(self.path, name)
+        if path not in self._checked:
+            place = self.manifest.place(self.path, name, root=self.root, parts=self.parts)
             fault = self.manifest.files[name].fault(place)
             if fault is not None:
-                raise damaged(place, fault)
-            self._checked.add(place)
+                raise damaged(path, fault)
+            self._checked.add(path)
+        return path
+
+    def checked_table(self, name: str, rules: TableRules | None = None) -> tuple[Path, CheckedTable]:
+        """Return the path of a table of the manifest that is as it was written and can be read, and what it holds.
+
+        Args:
+            name: The file, relative to the folder.
+            rules: What tables of its name have in every run.
+
+        Raises:
+            DamagedError: The table is not as it was written, or recaudit did not write it.
+        """
+        path = self.checked(name)
+        if path not in self._tables:
+            place = self.manifest.place(self.path, name, root=self.root, parts=self.parts)
+            assert place is not None  # otherwise `checked` has raised
+            self._tables[path] = check_table(place, rules)
+        return path, self._tables[path]
 
     def sweep(self, *owned: str) -> None:
         """Remove every file inside these folders that the manifest does not list: left by a kill, or a stranger's."""
@@ -140,6 +158,7 @@ class Folder:
 
     def _save(self) -> None:
         self._checked.clear()
+        self._tables.clear()
         atomic.write(self.path / MANIFEST, self.manifest.encoded())
 
 
@@ -196,8 +215,18 @@ def check_same(path: Path, former: Manifest, kind: Kind, plan: Mapping[str, Any]
     )
 
 
-def damaged(path: Place, fault: str) -> DamagedError:
+def damaged(path: Path, fault: Fault) -> InputError:
     """The error about one file."""
+    if fault in {"link", "special"}:
+        return not_regular(path, fault)
+    if fault == "outside":
+        return InputError(
+            "parts",
+            received=f"a run with tables in {path.parent}, outside of the run folder",
+            expected="tables inside the run folder, or below a folder that you name",
+            remedy="If you trust the folder in which they are, name it or one above it: --parts FOLDER, or in Python "
+            "parts='FOLDER'.",
+        )
     said = "which is missing" if fault == "missing" else "which is not as it was written"
     return DamagedError(
         "path",

@@ -118,7 +118,7 @@ class NextK(CountedActions):
         """See `Actions`."""
         k = min(self.k, model.data.n_items)
         scores, unseen = model.scores(users), torch.from_numpy(~(log or model.data).seen(users))
-        return top_items(scores, unseen & model.may_show(scores), k)
+        return top_items(scores, unseen & model.may_show(scores), k, model.data.tie_keys(users))
 
 
 @final
@@ -192,7 +192,7 @@ def _drawn(model: FittedModel, users: IntArray, k: int, rng: int, among: torch.T
     """k of the items in `among` (users, items), uniformly; a user's draw follows from the seed and the ids."""
     data = model.data
     draws = uniforms(derive(rng, "actions"), data.user_keys[users][:, None], data.item_keys[None, :])
-    return top_items(torch.from_numpy(draws), among, min(k, data.n_items))
+    return top_items(torch.from_numpy(draws), among, min(k, data.n_items), data.tie_keys(users))
 
 
 def _check_distinct(ids: Sequence[int | str], items: Sequence[int | str]) -> None:

@@ -73,6 +73,24 @@ def rating_range(scale: tuple[float, float]) -> tuple[float, float]:
     return scale if low < high else (min(0.0, low), max(0.0, high))
 
 
+def observed_stars(ratings: FloatArray, scale: tuple[float, float]) -> Stars | None:
+    """Find the ratings that users can give: all ratings of the dataset are whole or half steps of its scale.
+
+    Args:
+        ratings: Ratings of the dataset, shape (interactions,).
+        scale: Lowest and highest rating.
+
+    Returns:
+        Whole steps if all ratings are, else half steps, else None: any number of the scale may be allowed.
+    """
+    low, high = scale
+    for step in (1.0, 0.5):
+        is_step = np.abs(np.remainder(np.append(ratings, high) - low + step / 2, step) - step / 2) <= _ROUNDING
+        if low < high and is_step.all():
+            return Stars(low, high, step)
+    return None
+
+
 def free_ratings(ratings: Interval | Stars | None, scale: tuple[float, float]) -> Interval | Stars:
     """What a changed rating may be: as said, or any number on the log's scale; of clicks, one or none."""
     if ratings is not None:

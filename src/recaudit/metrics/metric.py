@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Literal, final
 
 from recaudit.metrics import numbers
+from recaudit.metrics.inference import Average, Bounds
 
 Format = Literal["number", "share", "chance", "times", "signed share", "bits"]
 _WRITTEN: Mapping[Format, Callable[[float], str]] = MappingProxyType(
@@ -47,6 +48,12 @@ class Metric:
     still: float | None = None
     """What a recommender has that takes no ratings in, where the definition says so: nothing that anybody rates
     changes anything. It stands in for the floors, which are not asked what a change would do."""
+    bounds: Bounds = (None, None)
+    """Smallest and largest value that a user can have, which intervals rely on. None for an end that does not exist, or
+    that users' values never come near: an interval towards a bound allows for one more user there."""
+
+    average: Average = "arithmetic"
+    """Mean over users. Users' values have a geometric mean where they are quotients."""
 
     @property
     def bound(self) -> str:

@@ -16,15 +16,20 @@ SUMMARY_SCHEMA = {
     "value": pl.Float64,
     "lower": pl.Float64,
     "upper": pl.Float64,
+    "reason": pl.String,
     "status": pl.String,
     "baseline": pl.Float64,
     "users": pl.Int64,
     "excluded": pl.Int64,
 }
-"""`lower` and `upper` enclose the value (here: a bootstrap interval over users); `baseline` is what the value
-is compared with, where there is one; `users` is how many users it stands on, `excluded` how many had nothing
-to measure. A value whose `status` is bounded is made of lower bounds: the truth may lie above it, and above `upper`;
-of a metric that is the least of something (`Metric.least`), below."""
+"""`lower` and `upper` are the ends of a confidence interval over users; without one, `reason` is a code that says why:
+`too_few_users`, `too_few_changes` or `not_over_users`. `baseline` is what the value is compared with, where there is
+one; `users` is how many users it stands on, `excluded` how many had nothing to measure. A value whose `status` is
+bounded is made of lower bounds: the truth may lie above it, and above `upper`; of a metric that is the least of
+something (`Metric.least`), below."""
+
+NOT_OVER_USERS = "not_over_users"
+"""Code of the reason why an average over items has no interval."""
 
 SERIES_SCHEMA = {"over": pl.String, "at": pl.Float64, **SUMMARY_SCHEMA}
 """`over` is what is varied (horizon, beta, weight, ...), `at` its value."""

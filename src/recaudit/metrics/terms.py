@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from copy import copy
 from typing import final
 
 import numpy as np
 import polars as pl
-from scipy import sparse
 
-from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.metrics.intervals import SCALES, Ratio
 
 QUESTION = ("by", "group", "metric")
@@ -64,51 +62,25 @@ class Terms:
         placed = rows.join(questions.with_row_index("question"), on=QUESTION).join(
             pl.DataFrame({"user": users}).with_row_index("place"), on="user"
         )
-        at = placed["place"].to_numpy(), placed["question"].to_numpy()
-        shape = len(users), len(questions)
-        self.totals, self.weights = (
-            sparse.csc_array((placed[name].to_numpy(), at), shape=shape) for name in ("total", "weight")
+        # A row that is repeated does not count: every user has one part in a number.
+        placed = placed.sort("question", "place").filter(
+            (pl.col("question") != pl.col("question").shift()).fill_null(value=True)
+            | (pl.col("place") != pl.col("place").shift())
         )
+        self._users, self._totals, self._weights = (placed[name].to_numpy() for name in ("place", "total", "weight"))
+        self._ends = np.searchsorted(placed["question"].to_numpy(), np.arange(len(questions) + 1))
         self._scales = [SCALES[scale] for scale in questions["scale"]]
 
-    def differs(self, other: Terms) -> BoolArray:
-        """(questions,): whether anybody adds something else to the number in the other."""
-        pairs = ((self.totals, other.totals), (self.weights, other.weights))
-        apart = [np.abs(one - another).sum(axis=0) > 0 for one, another in pairs]
-        return np.asarray(apart[0] | apart[1])
+    def of_question(self, question: int) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Positions of the users with a part in this number, ascending, and their totals and weights."""
+        rows = slice(self._ends[question], self._ends[question + 1])
+        return self._users[rows], self._totals[rows], self._weights[rows]
 
-    def only(self, questions: BoolArray) -> Terms:
-        """About some of the questions alone."""
-        kept = copy(self)
-        kept.totals, kept.weights = self.totals[:, questions], self.weights[:, questions]
-        kept._scales = [scale for scale, wanted in zip(self._scales, questions, strict=True) if wanted]
-        return kept
-
-    def values(self, draws: FloatArray) -> FloatArray:
-        """(samples, questions): each number over users that are drawn so often (samples, users); NaN without any."""
-        found, (first, same) = np.full((len(draws), len(self._scales)), np.nan), _distinct(self.weights)
-        weights = _product(draws, self.weights[:, first])[:, same]
-        np.divide(_product(draws, self.totals), weights, out=found, where=weights > 0)
+    def values(self) -> FloatArray:
+        """Compute each number over all users, shape (questions,); NaN without any."""
+        found = np.full(len(self._scales), np.nan)
         for question, scale in enumerate(self._scales):
-            found[:, question] = scale(found[:, question])
+            _, totals, weights = self.of_question(question)
+            if weights.sum() > 0:
+                found[question] = scale(np.array([totals.sum() / weights.sum()]))[0]
         return found
-
-
-def _distinct(matrix: sparse.csc_array) -> tuple[IntArray, IntArray]:
-    """Columns of which no two are alike, and for every column which of them it is: many numbers weigh users alike."""
-    ends = zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)
-    contents = [matrix.indices[start:end].tobytes() + matrix.data[start:end].tobytes() for start, end in ends]
-    places = {content: place for place, content in enumerate(dict.fromkeys(contents))}
-    same = np.array([places[content] for content in contents], dtype=np.int64)
-    return np.unique(same, return_index=True)[1], same
-
-
-def _product(draws: FloatArray, matrix: sparse.csc_array) -> FloatArray:
-    """The matrix product, some columns at a time."""
-    step = max(1, _MOST_VALUES // max(1, draws.shape[1]))
-    parts = [draws @ matrix[:, start : start + step].toarray() for start in range(0, matrix.shape[1], step)]
-    return np.concatenate([np.empty((len(draws), 0)), *parts], axis=1)
-
-
-_MOST_VALUES = 20_000_000
-"""That are spread out at a time: 160 MB."""

@@ -40,6 +40,9 @@ class Recommender(Specification, ABC):
 
     given: ClassVar[bool] = False
     """Whether `fit` hands over what was made elsewhere, whatever the log: nothing is learned from it."""
+    execution_settings: ClassVar[frozenset[str]] = frozenset()
+    """Names of the settings that say how the work is done (time limits, budgets), and change no number by themselves: a
+    run is resumed although they have changed."""
     grows_with: ClassVar[Literal["users", "items"]] = "users"
     """What the time of a fit grows with first: a slice of it is fitted to say beforehand how long a fit will take."""
 
@@ -62,6 +65,13 @@ class Recommender(Specification, ABC):
                 expected=f"ratings that differ: {type(self).__name__}, as it is set, learns from nothing else",
                 remedy="Models for clicks and purchases: EASE, SLIM, TopPop, WALS(values='ones').",
             )
+
+    def sample_users(self, data: Interactions, seed: int) -> IntArray | None:
+        """Positions of the users that lists are queried for, ascending; None for all users.
+
+        All models of a run are measured on the same users.
+        """
+        return None
 
     def memory(self, data: Interactions) -> int | None:
         """Bytes that fitting this log takes at most, beside the log; 0 for little: a few numbers a user or item.
@@ -99,9 +109,10 @@ class FittedModel(ABC):
     """What `respond` returns, which decides the solvers; None where no formula says how scores follow ratings."""
     no_rule: ClassVar[str] = "no formula says how its scores follow edited ratings"
     """Why there is no response, where there is none."""
-    others_move: ClassVar[Literal["unknown", "rated items", "any item"]] = "unknown"
-    """Which of a viewer's scores another user's ratings move: those of the items that they rate (`edited_items`
-    answers), of any item (`respond` answers), or nothing says which (`respond` answers for own edits only)."""
+    others_move: ClassVar[Literal["unknown", "nothing", "rated items", "any item"]] = "unknown"
+    """Scores of a viewer that another user's ratings change, without training again: those of the rated items
+    (`edited_items` computes them), of any item (`respond` computes them), of nothing (the model sees the viewer's own
+    ratings only), or unknown (`respond` accepts own edits only)."""
 
     audited_users: IntArray | None = None
     """(users,): positions of those for whom lists are asked, of a system that cannot be asked about everybody."""
@@ -196,15 +207,16 @@ class FittedModel(ABC):
             intercept[row] = response.intercept
         return AffineResponses(slope.to(device), intercept.to(device))
 
-    def respond_in_turn(self, user: int, items: IntArray) -> AffineResponse:
-        """The user's scores after rating `items` in turn, each moving the model before the next; here in any order."""
-        check_affine(self)
-        response = self.respond(user, user, items)
-        assert isinstance(response, AffineResponse)
-        return response
+    def respond_in_turn(self, user: int, items: IntArray) -> Response:
+        """The user's scores after rating `items` one after the other, each moving the model before the next.
+
+        Here the order has no effect, and it is `respond`.
+        """
+        return self.respond(user, user, items)
 
     def rollout(self, user: int) -> RollOut:
         """The user before anything is shown and rated; the same numbers as `respond_in_turn`, step by step."""
+        check_affine(self)
         return ReplayedRollOut(self, user)
 
     def edited_items(self, editors: IntArray, items: IntArray, ratings: FloatArray) -> EditedItems:

@@ -23,12 +23,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from recaudit.arithmetic import copy_into
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
 from recaudit.models.rows import Indices, Singles
 from recaudit.ranking import descending, nth_highest
-from recaudit.ties import TIE
+from recaudit.ties import TIE, Keys, TieKeys, sort_tied
 
 _TILE = 512
 """Items in a tile: what four users' scores and four factors of it take stays in the nearest cache."""
@@ -64,14 +63,28 @@ class ScoreVectors(NamedTuple):
         return all(bool(np.isfinite(part).all()) for part in self)
 
 
+class ProductLists(NamedTuple):
+    """Lists of the items with the highest products. What is said of a user who is not decided means nothing."""
+
+    items: IntArray
+    """Positions, best first, -1 for none, shape (users, n)."""
+    scores: FloatArray
+    """Scores of the items, NaN for none, shape (users, n)."""
+    decided: BoolArray
+    """Whether the list is known, shape (users,)."""
+    untied: IntArray
+    """Number of the first items whose position does not depend on a tie, shape (users,); n if none does."""
+
+
 class TopProducts:
     """Finds the items with the highest products for each user, seen ones left out."""
 
-    def __init__(self, vectors: ScoreVectors, indptr: IntArray, seen: Indices) -> None:
-        """User u has seen the items `seen[indptr[u]:indptr[u + 1]]`, ascending."""
+    def __init__(self, vectors: ScoreVectors, indptr: IntArray, seen: Indices, ties: TieKeys) -> None:
+        """User u has seen the items `seen[indptr[u]:indptr[u + 1]]`, ascending; `ties` are of all users and items."""
         self.vectors = vectors
         self.indptr = indptr
         self.seen = seen
+        self.ties = ties
 
     @cached_property
     def _columns(self) -> tuple[FloatArray, float]:
@@ -93,11 +106,8 @@ class TopProducts:
             tile[1 : 1 + factors, :width] = (items[part] / sizes).T
         return tiles
 
-    def lists(self, users: IntArray, n: int) -> tuple[IntArray, FloatArray, BoolArray]:
-        """(users, n) item positions, best first, -1 for none, and their scores, NaN there; and (users,) who is decided.
-
-        The list of a user who is not decided means nothing.
-        """
+    def lists(self, users: IntArray, n: int) -> ProductLists:
+        """Find the lists of these users (positions)."""
         (sizes, largest), tiles, factors = self._columns, self._tiles, self.vectors.items.shape[1]
         P, level = np.ascontiguousarray(self.vectors.users[users]), self.vectors.level[users]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -115,15 +125,19 @@ class TopProducts:
         )
         # No score of an item that was passed over, less the level, is above this.
         highest = size * (passed + error)
-        lists, scores, decided = _decided(
-            found, counts, highest, gap, n, P, level, self.vectors.items, self.vectors.offset
+        ties = self.ties.rows(users)
+        lists, scores, decided, untied = _decided(
+            found, counts, highest, gap, n, P, level, self.vectors.items, self.vectors.offset, *ties
         )
-        for row in np.flatnonzero(~P.any(axis=1)) if largest == 0 else ():
-            # Nothing is known of the user, and every score is the level: tied, so that the first in the catalogue go.
+        for row in np.flatnonzero(~P.any(axis=1)).tolist() if largest == 0 else ():
+            # Nothing is known of the user, and every score is the level: all are tied.
             own = self.seen[self.indptr[users[row]] : self.indptr[users[row] + 1]]
-            free = np.setdiff1d(np.arange(min(n + len(own), len(self.vectors.items))), own)[:n]
-            lists[row, : len(free)], scores[row, : len(free)], decided[row] = free, level[row], True
-        return lists, scores, decided
+            free = np.delete(np.arange(len(self.vectors.items)), own)
+            count = min(n, len(free))
+            sort_tied(free, count, *ties, row)
+            lists[row, :count], scores[row, :count], decided[row] = free[:count], level[row], True
+            untied[row] = 0 if len(free) > 1 else n
+        return ProductLists(lists, scores, decided, untied)
 
 
 @parallel_njit(fastmath={"contract", "nnan", "nsz"})
@@ -269,11 +283,14 @@ def _decided(
     level: FloatArray,
     Q: FloatArray,
     offset: FloatArray,
-) -> tuple[IntArray, FloatArray, BoolArray]:
-    """Lists (users, n) of the candidates `found`, their scores, and whose are decided; see `TopProducts.lists`."""
+    user_keys: Keys,
+    item_keys: Keys,
+) -> tuple[IntArray, FloatArray, BoolArray, IntArray]:
+    """The parts of `ProductLists`, from the candidates `found`."""
     lists = np.full((len(found), n), -1, dtype=np.int64)
     scores = np.full((len(found), n), np.nan)
     decided = np.zeros(len(found), dtype=np.bool_)
+    untied = np.full(len(found), n, dtype=np.int64)
     for user in range(len(found)):
         count = counts[user]
         if count < 0:
@@ -296,8 +313,8 @@ def _decided(
                     continue
                 sure = sure and apart > wide
             if end - start > 1:
-                tied = order[start:end]
-                copy_into(tied, tied[descending(-found[user][tied].astype(np.float64))])
+                untied[user] = min(untied[user], start)
+                sort_tied(order[start:end], min(end, n) - start, user_keys, item_keys[found[user, :count]], user)
             start = end
             if start >= n or not sure:
                 break
@@ -311,4 +328,4 @@ def _decided(
         for place in range(min(n, count)):
             lists[user, place] = found[user, order[place]]
             scores[user, place] = values[order[place]]
-    return lists, scores, decided
+    return lists, scores, decided, untied

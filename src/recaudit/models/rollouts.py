@@ -16,6 +16,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.errors import InputError
+from recaudit.models.response import AffineResponse
 from recaudit.models.updates import LeastSquares, RatedVector, SgdStep
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ class ReplayedRollOut(RollOut):
             scores = self.model.scores(np.array([self.user]))[0].numpy()
             return np.zeros((len(scores), 0)), scores
         response = self.model.respond_in_turn(self.user, np.array(self.items))
+        assert isinstance(response, AffineResponse)
         return response.slope.numpy(), response.intercept.numpy()
 
 

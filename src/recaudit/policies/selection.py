@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import partial
-from typing import Annotated, ClassVar, Protocol, Self, final
+from typing import Annotated, ClassVar, Literal, Protocol, Self, final
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from recaudit.ranking import top_items
 from recaudit.registry import POLICIES
 from recaudit.seeding import Keys, derive, uniforms
 from recaudit.specification import OneOf, Specification, mistake
+from recaudit.ties import TieKeys
 
 
 class Lister(Protocol):
@@ -42,7 +43,7 @@ class ListPolicy(Specification, ABC):
     def lister(self, data: Interactions) -> Lister:
         """What makes the lists of this log's users; what it takes from the log is computed here, once."""
 
-    def propensities(self, scores: Tensor, allowed: Tensor, items: IntArray) -> FloatArray:
+    def propensities(self, scores: Tensor, allowed: Tensor, items: IntArray, ties: TieKeys | None = None) -> FloatArray:
         """(users, n): the probability of each item of lists (users, n), given those before it; 1 without chance."""
         return np.ones(items.shape)
 
@@ -55,6 +56,9 @@ class Policy(ListPolicy, ABC):
 
     certain: ClassVar[bool] = False
     """Whether nothing is left to chance: lists are the highest scores."""
+    singles_out_top: ClassVar[bool] = False
+    """Whether the top item has another probability than items that are tied with it. Tie keys decide then which one is
+    on top, and `_log_probabilities` gets scores of 1 for the top item and 0 for the others."""
 
     @final
     def lister(self, data: Interactions) -> Lister:
@@ -64,49 +68,84 @@ class Policy(ListPolicy, ABC):
     def _lists(
         self, data: Interactions, scores: Tensor, allowed: Tensor, users: IntArray, n: int, rng: int
     ) -> IntArray:
-        return self.sample(scores, allowed, n, rng, data.user_keys[users], data.item_keys)
+        keys = data.user_keys[users], data.item_keys
+        return self.sample(scores, allowed, n, rng, *keys, data.tie_keys(users))
 
     @final
-    def propensities(self, scores: Tensor, allowed: Tensor, items: IntArray) -> FloatArray:
+    def propensities(self, scores: Tensor, allowed: Tensor, items: IntArray, ties: TieKeys | None = None) -> FloatArray:
         """(users, n): each place's probability among what the places before it left over."""
         left, out = allowed.clone(), np.ones(items.shape)
         rows = np.arange(len(items))
         for place, shown in enumerate(items.T if not self.certain else ()):
-            out[:, place] = np.exp(self.log_probabilities(scores, left).numpy()[rows, shown])
+            out[:, place] = np.exp(self.log_probabilities(scores, left, ties).numpy()[rows, shown])
             left[rows, shown] = False
         return out
 
     @final
-    def log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        """(users, items): the log-probability of recommending each item; -inf where not `allowed`."""
+    def log_probabilities(self, scores: Tensor, allowed: Tensor, ties: TieKeys | None = None) -> Tensor:
+        """Compute the log-probability of recommending each item; -inf where not `allowed`.
+
+        Args:
+            scores: Shape (users, items).
+            allowed: Items that may be recommended, shape (users, items).
+            ties: What decides between tied items (`Interactions.tie_keys`). Policies need it whose top item has another
+                probability than items tied with it, such as `Top1` and `EpsilonGreedy`.
+
+        Returns:
+            Shape (users, items).
+        """
         check_finite(scores, allowed)
+        if self.singles_out_top:
+            scores = _is_top(scores, allowed, self._needed(ties)).double()
         return self._log_probabilities(scores.double().masked_fill(~allowed, -torch.inf), allowed)
+
+    def _needed(self, ties: TieKeys | None) -> TieKeys:
+        if ties is None:
+            raise InputError(
+                "ties",
+                received=None,
+                expected=f"tie keys: {type(self).__name__} prefers one of several items with equal scores",
+                remedy="Pass data.tie_keys(users), or TieKeys.in_order(items) for arrays without ids.",
+            )
+        return ties
 
     @abstractmethod
     def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
         """As `log_probabilities`; scores are double, finite where allowed and -inf elsewhere."""
 
     @final
-    def sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> IntArray:
+    def sample(
+        self,
+        scores: Tensor,
+        allowed: Tensor,
+        n: int,
+        rng: int,
+        users: Keys,
+        items: Keys,
+        ties: TieKeys | None = None,
+    ) -> IntArray:
         """(users, n): item positions, each drawn by the policy from what the places before it left over; -1 for none.
 
         `users` (users,) and `items` (items,) are the keys of `Interactions.user_keys` and `item_keys`: a user's
-        draw follows from the seed and the keys, whatever block it is drawn in.
+        draw follows from the seed and the keys, whatever block it is drawn in. `ties` as for `log_probabilities`.
         """
         check_finite(scores, allowed)
         if self.certain:
-            return top_items(scores, allowed, n)
-        return self._sample(scores, allowed, n, rng, users, items)
+            return top_items(scores, allowed, n, self._needed(ties))
+        return self._sample(scores, allowed, n, rng, users, items, ties)
 
-    def _sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> IntArray:
+    def _sample(
+        self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys, ties: TieKeys | None
+    ) -> IntArray:
         """As `sample`, for a policy whose probabilities keep their ratios when items are taken away."""
         # Adding Gumbel noise to the log-probabilities and taking the n largest is drawing n without replacement
         # (Plackett-Luce). Items at -inf come after all others, each as likely as the next.
-        logs, chance = self.log_probabilities(scores, allowed), uniforms(rng, users[:, None], items[None, :])
+        logs, chance = self.log_probabilities(scores, allowed, ties), uniforms(rng, users[:, None], items[None, :])
         drawn = logs + torch.from_numpy(-np.log(-np.log(chance)))
         never = logs == -torch.inf
         last = drawn.masked_fill(never, torch.inf).amin(dim=1, keepdim=True)
-        return top_items(torch.where(never, last - 2 + torch.from_numpy(chance), drawn), allowed, n)
+        order = torch.where(never, last - 2 + torch.from_numpy(chance), drawn)
+        return top_items(order, allowed, n, TieKeys(users, items))
 
 
 def check_finite(scores: Tensor, allowed: Tensor) -> None:
@@ -136,8 +175,8 @@ def _has_probabilities(value: object, read: ValidatorFunctionWrapHandler) -> obj
 
 
 def _shows(policy: ListPolicy) -> ListPolicy:
-    if isinstance(policy, Softmax) and policy.perplexity is not None:
-        expected = "a beta: the model that a perplexity would be found for learns on the way"
+    if isinstance(policy, Softmax) and policy.beta == "auto":
+        expected = "a number for beta: the model that it would be chosen for changes during the simulation"
         raise InputError("", received=repr(policy), expected=expected)
     return policy
 
@@ -152,56 +191,72 @@ AnyPolicy = Annotated[Policy, OneOf(POLICIES), WrapValidator(_has_probabilities)
 
 @final
 class Top1(Policy):
-    """The allowed item with the highest score, of tied ones the first; as a list of n, the n highest scores."""
+    """The allowed item with the highest score; as a list of n, the n highest scores.
+
+    Of tied items the one goes first whose id, hashed with the user's, comes first (`recaudit.ties`).
+    """
 
     certain: ClassVar[bool] = True
+    singles_out_top: ClassVar[bool] = True
 
     def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        return torch.where(_is_top(scores, allowed), 0.0, -torch.inf).double()
+        return torch.where(scores == 1, 0.0, -torch.inf).double()
 
 
 @final
 class Softmax(Policy):
     """P(i) proportional to exp(beta s_i) (paper 000, Definition 1).
 
-    Beta means something else for scores of another size. `Softmax(perplexity=n)` is for models side by side: an audit
-    takes for each the beta that spreads its recommendations over n items, and says which it was. Until then there are
-    no probabilities.
+    The effect of beta depends on the scale of a model's scores. With `beta="auto"`, an audit chooses beta for its
+    model: recommendations are then spread over 20 effective items, exp of the mean entropy over users (over half of the
+    candidates, where there are fewer than 40). `perplexity=n` requests n effective items instead of 20. The result
+    reports the beta that was used. Until an audit has chosen it, there are no probabilities.
     """
 
-    beta: float = Field(default=1.0, gt=0, le=1e4, allow_inf_nan=False)
-    """How sharply the best item is preferred: towards 0 uniform, towards infinity top-1."""
+    beta: Annotated[float, Field(gt=0, le=1e4, allow_inf_nan=False)] | Literal["auto"] = "auto"
+    """How much the best item is preferred: towards 0 uniform, towards infinity top-1. "auto" for a beta that depends on
+    the model."""
     perplexity: float | None = Field(default=None, gt=1, allow_inf_nan=False)
-    """In the place of beta: over how many items the recommendations of a model are spread: exp of their entropy,
-    averaged over its users. 1 would be the top item alone."""
+    """Number of effective items at which "auto" chooses beta, instead of 20. 1 would be the top item alone."""
 
     @model_validator(mode="after")
     def _beta_or_perplexity(self) -> Self:
-        if self.perplexity is not None:
-            if "beta" in self.model_fields_set:
-                expected = "beta or perplexity: one follows from the other"
-                raise InputError("perplexity", received=f"{self.perplexity:g} beside a beta", expected=expected)
-            self.__dict__["beta"] = None  # so that nothing is computed with a beta that no model has decided
+        if self.perplexity is not None and self.beta != "auto":
+            expected = "beta or perplexity: one follows from the other"
+            raise InputError("perplexity", received=f"{self.perplexity:g} with beta={self.beta:g}", expected=expected)
         return self
 
     @model_serializer
-    def _as_given_in_python(self) -> dict[str, float]:
-        return {name: value for name, value in self if value is not None}
-
-    def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
+    def _without_defaults(self) -> dict[str, float | str]:
+        """Only the setting that decides: beta, or the perplexity."""
         if self.perplexity is not None:
+            return {"perplexity": self.perplexity}
+        return {"beta": self.beta}
+
+    @property
+    def fixed_beta(self) -> float:
+        """Beta as a number.
+
+        Raises:
+            InputError: If it depends on the model and was not chosen yet.
+        """
+        if self.beta == "auto":
             raise InputError(
                 "policy",
                 received=repr(self),
-                expected="Softmax(beta=...): the beta of a perplexity depends on the model",
-                remedy="Audits find it for the model that they are run on; elsewhere pass a beta.",
+                expected="Softmax(beta=...) with a number: this beta depends on the model",
+                remedy="Audits choose it for the model that they are run on; elsewhere pass a number.",
             )
+        return self.beta
+
+    def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        beta = self.fixed_beta
         # At most 0, so that scores of any size stay safe.
         below_best = torch.where(allowed, scores - scores.amax(dim=1, keepdim=True), 0.0)
-        return _log_normalised(self.beta * below_best, allowed)
+        return _log_normalised(beta * below_best, allowed)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
-        return [(name, value) for name, value in self if value is not None]
+        return list(self._without_defaults().items())
 
 
 @final
@@ -214,6 +269,8 @@ class EpsilonGreedy(Policy):
     left.
     """
 
+    singles_out_top: ClassVar[bool] = True
+
     epsilon: float = Field(default=0.1, ge=0, le=1)
     """How often one of the other items is shown."""
 
@@ -221,16 +278,19 @@ class EpsilonGreedy(Policy):
         others = allowed.sum(dim=1, keepdim=True).double() - 1
         rest = torch.log(torch.where(others > 0, self.epsilon / others.clamp(min=1), 0.0))
         best = torch.log(torch.where(others > 0, 1 - self.epsilon, torch.ones_like(others)))
-        return torch.where(_is_top(scores, allowed), best, torch.where(allowed, rest, -torch.inf))
+        return torch.where(scores == 1, best, torch.where(allowed, rest, -torch.inf))
 
-    def _sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> IntArray:
+    def _sample(
+        self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys, ties: TieKeys | None
+    ) -> IntArray:
         places = np.arange(n).astype(np.uint64)
         explored = uniforms(derive(rng, "explored"), users[:, None], places[None, :]) < self.epsilon
         # One random order of the items serves every place: whoever is left and not the best was not the best before,
         # and so lost in every draw so far; the order among them is still drawn uniformly. At most n of its first
         # n + 1 are taken or the best, and at most n - 1 of the n highest scores are taken.
         chance = torch.from_numpy(uniforms(rng, users[:, None], items[None, :]))
-        by_score, by_chance = top_items(scores, allowed, n), top_items(chance, allowed, n + 1)
+        by_score = top_items(scores, allowed, n, self._needed(ties))
+        by_chance = top_items(chance, allowed, n + 1, TieKeys(users, items))
         out = np.full((len(users), n), -1, dtype=np.int64)
         taken = np.zeros((len(users), len(items) + 1), dtype=bool)  # the last column is that of no item: -1
         rows = np.arange(len(users))
@@ -268,9 +328,9 @@ def _first(items: IntArray, passed: BoolArray) -> IntArray:
     return np.where(passed.all(axis=1), -1, found)
 
 
-def _is_top(scores: Tensor, allowed: Tensor) -> Tensor:
+def _is_top(scores: Tensor, allowed: Tensor, ties: TieKeys) -> Tensor:
     """True at the top item of each row, nowhere in a row without any."""
-    top = torch.from_numpy(top_items(scores.cpu(), allowed.cpu(), 1)).to(scores.device)
+    top = torch.from_numpy(top_items(scores.cpu(), allowed.cpu(), 1, ties)).to(scores.device)
     return torch.zeros_like(allowed).scatter_(1, top.clamp(min=0), top >= 0)
 
 

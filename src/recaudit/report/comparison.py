@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from recaudit import atomic
 from recaudit.errors import InputError
-from recaudit.metrics.intervals import FEWEST_USERS
+from recaudit.metrics.inference import MIN_CHANGED_USERS, MIN_USERS
 from recaudit.report.differences import SHOWN, Difference, counted, ranked
 from recaudit.report.kit.comparisons import MOST_ROWS
 from recaudit.report.kit.document import rendered
@@ -80,8 +80,10 @@ def render_comparison(comparison: RunComparison) -> str:
         defined=list(
             {own.metric: (own.metric.name, own.label, "", own.metric) for own in reading.differences}.values()
         ),
-        fewest_users=FEWEST_USERS,
+        fewest_users=MIN_USERS,
         most_rows=MOST_ROWS,
+        min_users=MIN_USERS,
+        min_changed_users=MIN_CHANGED_USERS,
         correction=CORRECTIONS[comparison.correction].format(level=100 * (1 - comparison.confidence)),
         version=__version__,
     )

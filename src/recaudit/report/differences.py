@@ -9,7 +9,7 @@ from math import floor, log10, sqrt
 from typing import final
 
 from recaudit.audits.audit import definitions
-from recaudit.metrics.intervals import FEWEST_USERS
+from recaudit.metrics.inference import MIN_USERS
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.numbers import minus
 from recaudit.report.kit.claims import LARGEST
@@ -169,7 +169,7 @@ def metric_of(name: str) -> Metric:
 def ranked(differences: Iterable[Difference], *verdicts: str) -> list[Difference]:
     """Those with one of these verdicts, what is shown to be largest first; those of too few people last."""
     found = (own for own in differences if own.verdict in verdicts)
-    return sorted(found, key=lambda own: (own.users < FEWEST_USERS, -own.size))
+    return sorted(found, key=lambda own: (own.users < MIN_USERS, -own.size))
 
 
 def counted(differences: Iterable[Difference]) -> str:

@@ -12,11 +12,10 @@ import polars as pl
 from recaudit.audits.audit import definitions
 from recaudit.errors import InputError
 from recaudit.metrics.groupings import told_names
-from recaudit.metrics.intervals import paired_difference
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.registry import AUDITS
-from recaudit.report.kit.claims import Effect, against, between
+from recaudit.report.kit.claims import Effect, against
 from recaudit.report.kit.numbers import Estimate
 from recaudit.runs import Run
 from recaudit.runs.manifest import StepRecord
@@ -44,6 +43,8 @@ class GroupEstimate:
     by: str
     name: str
     estimate: Estimate
+    raw: str = ""
+    """The name as in the tables of results."""
 
     @property
     def people(self) -> str:
@@ -75,6 +76,7 @@ class Evidence:
 
     def scan(self, model: str, audit: str, name: str, schema: Mapping[str, Any]) -> pl.LazyFrame:
         """The same of a finished audit, read no further than it is asked for."""
+        self.run.check_columns(model, audit, name, schema)
         return self.run.scan(model, audit, name).select(pl.col(column).cast(kind) for column, kind in schema.items())
 
     def each(self, audit: str, read: Callable[[Evidence, str], Read]) -> Mapping[str, Read]:
@@ -82,6 +84,12 @@ class Evidence:
         if read not in self._read:
             self._read[read] = {model: read(self, model) for model in self.models if audit in self.run.audits(model)}
         return cast("Mapping[str, Read]", self._read[read])
+
+    def remember(self, compute: Callable[[Evidence], Read]) -> Read:
+        """What a function computes from the run; computed once."""
+        if compute not in self._read:
+            self._read[compute] = compute(self)
+        return cast("Read", self._read[compute])
 
     def curve(self, model: str, audit: str, over: str, metrics: list[str]) -> pl.DataFrame:
         """The points of a series at which all of these were measured: columns `at` and the metrics."""
@@ -272,10 +280,13 @@ class Evidence:
         """The number of every group that has one, in the table's order."""
         of = {"model": model, "audit": audit or self.owners[metric], "metric": metric, "by": by}
         rows = self.grouped.filter(**of).to_dicts()
-        names = told_names([row["group"] for row in rows]).values()
-        estimates = [Estimate.of(self.definitions[metric], row) for row in rows]
-        found = zip(names, estimates, strict=True)
-        return [GroupEstimate(by, name, estimate) for name, estimate in found if estimate.value is not None]
+        names = told_names([row["group"] for row in rows])
+        estimates = {row["group"]: Estimate.of(self.definitions[metric], row) for row in rows}
+        return [
+            GroupEstimate(by, names[raw], estimate, raw)
+            for raw, estimate in estimates.items()
+            if estimate.value is not None
+        ]
 
     def firm_groups(self, model: str, metric: str, by: str) -> list[GroupEstimate]:
         """Of `groups`, those with enough users to be spoken of in a finding."""
@@ -295,44 +306,8 @@ class Evidence:
         found = self.grouped["by"].unique(maintain_order=True)
         return sorted((by for by in found if by in {first, *others}), key=lambda by: by != first)
 
-    def widest_gaps(self, model: str, metric: str) -> list[tuple[GroupEstimate, GroupEstimate]]:
-        """The lowest and highest firm group of each grouping of users whose intervals are apart, widest gap first."""
-
-        def value(group: GroupEstimate) -> float:
-            return group.estimate.value or 0.0
-
-        found = [sorted(self.firm_groups(model, metric, by), key=value) for by in self.user_groupings]
-        gaps = [(own[0], own[-1]) for own in found if own and own[0].estimate.apart_from(own[-1].estimate)]
-        return sorted(gaps, key=lambda gap: value(gap[0]) - value(gap[1]))
-
-    def size(
-        self, *estimates: Estimate, value: float = 0.0, beside: Iterable[Estimate] = (), equal: bool = False
-    ) -> Effect:
-        """How far the farthest of these lies from a value, or, `equal`, that none does; on the fewest users, also of
-        those `beside`."""
+    def size(self, *estimates: Estimate, value: float = 0.0, beside: Iterable[Estimate] = ()) -> Effect:
+        """How far the farthest of these lies from a value; on the fewest users, also of those `beside`."""
         users = min(own.users for own in (*estimates, *beside))
-        effects = (against(own, value, self.confidence, equal=equal) for own in estimates)
-        return replace(max(effects, key=lambda own: own.most if equal else own.size), users=users)
-
-    def size_of_gap(self, low: GroupEstimate, high: GroupEstimate) -> Effect:
-        """How far two groups lie apart, on as many users as the smaller one has."""
-        return between(low.estimate, high.estimate, self.confidence)
-
-    def negligible(self, estimate: Estimate, value: float = 0.0) -> bool:
-        """Whether a mean is known to lie so near to a value that nobody would notice."""
-        return self.size(estimate, value=value, equal=True).sure > 0
-
-    def difference(self, model: str, other: str, metric: str) -> Estimate | None:
-        """How much more the same users get from one model than from the other."""
-        schema = columns("user", metric)
-        return self.gain(metric, *(self.table(own, self.owners[metric], "users", schema) for own in (model, other)))
-
-    def gain(self, metric: str, one: pl.DataFrame, other: pl.DataFrame) -> Estimate | None:
-        """How much more the same users have in one of two tables (user, metric), paired; None of fewer than two."""
-        found = Estimate.of(self.definitions[metric], paired_difference(one, other, metric, self.confidence))
-        return None if found.lower is None else found
-
-    def predicts_better(self, model: str, other: str) -> bool:
-        """Whether the same users' ratings are predicted better by one model than by the other, beyond chance."""
-        gain = self.difference(model, other, "rmse")
-        return gain is not None and gain.below(0)
+        effects = (against(own, value, self.confidence) for own in estimates)
+        return replace(max(effects, key=lambda own: own.size), users=users)

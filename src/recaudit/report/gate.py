@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import asdict
+from math import isnan
 from typing import Any, cast
 from xml.etree import ElementTree
 
@@ -14,16 +16,18 @@ from recaudit.report.kit.numbers import plural
 from recaudit.runs.gate import Answer, Decision
 from recaudit.runs.gate.decision import OUTCOMES
 
-HEADINGS = ("verdict", "model", "rule", "number", "change", "allowed", "would catch", "p", "people")
-"""Of the table; one row a question."""
+HEADINGS = ("verdict", "model", "rule", "number", "change", "allowed", "detectable", "p pass", "p fail", "users")
+"""Headings of the table, which has a row for each question."""
 LEGEND = (
-    "Would catch: the smallest change that would have been caught 8 times of 10. "
-    "p: how likely so much beyond what is allowed is by chance, corrected for the number of questions."
+    "p pass is small if the rule is satisfied, p fail if it is violated; p fail is corrected for the number of rules. "
+    "Detectable: the distance from what is allowed at which the rule is decided in 80% of samples of so many users."
 )
+NO_BOUND = "no bound declared"
+"""Next to the verdict of a rule whose error rates are not guaranteed."""
 _MEANINGS = {
-    "failed": "A rule is broken: not to be released.",
-    "undecided": "No rule is known to be broken, but not all could be decided: this is no pass.",
-    "passed": "Every rule is kept.",
+    "failed": "A rule is shown to be violated: do not release.",
+    "undecided": "No rule is shown to be violated, but not every rule is shown to be satisfied: this is not a pass.",
+    "passed": "Every rule is shown to be satisfied.",
 }
 _SPECIAL = re.compile(r"[\\`*_{}\[\]<>&#|~@:$]")
 """What Markdown, or GitHub's, may take for something else than itself."""
@@ -37,20 +41,31 @@ def ordered(decision: Decision) -> list[Answer]:
 
 
 def cells(answer: Answer) -> tuple[str, ...]:
-    """The row of an answer in a table with HEADINGS; numbers in the metric's own units, as the rules have them."""
+    """Return the row of an answer in a table with HEADINGS; numbers in the metric's units, as in the rules."""
     asked, arrow = answer.question, "\N{RIGHTWARDS ARROW}"
     before = "" if asked.before is None else f"{asked.before:.4g} {arrow} "
     return (
-        answer.outcome,
+        f"{answer.outcome} ({NO_BOUND})" if lacks_bound(answer) else answer.outcome,
         asked.model,
         question(answer),
         "" if asked.value is None else f"{before}{asked.value:.4g}",
         _signed(answer, asked.change),
         _allowed(answer),
-        _signed(answer, answer.detectable),
-        "" if answer.adjusted is None else "<0.0001" if answer.adjusted < 0.0001 else f"{answer.adjusted:.2g}",
+        "" if asked.test is None or asked.test.detectable is None else f"{asked.test.detectable:.3g}",
+        "" if asked.test is None else _p(asked.test.p_pass),
+        _p(answer.adjusted),
         "" if asked.users is None else f"{asked.users:,}",
     )
+
+
+def lacks_bound(answer: Answer) -> bool:
+    """Whether a rule was decided by a test whose error rates are not guaranteed."""
+    test = answer.question.test
+    return answer.outcome != "undecided" and test is not None and not test.has_bound
+
+
+def _p(value: float | None) -> str:
+    return "" if value is None or isnan(value) else "<0.0001" if value < 0.0001 else f"{value:.2g}"
 
 
 def question(answer: Answer) -> str:
@@ -80,14 +95,15 @@ def _allowed(answer: Answer) -> str:
 def told(answer: Answer) -> str:
     """The outcome in a sentence or two."""
     asked, row = answer.question, dict(zip(HEADINGS, cells(answer), strict=True))
+    near = f" It is decided in 80% of samples at a distance of {row['detectable']}." if row["detectable"] else ""
     if answer.outcome == "undecided":
-        return f"Not decided: {answer.reason}."
-    p = f" (p = {row['p']})" if row["p"] else ""
-    chance = f", which may be chance{p}" if asked.beyond and answer.outcome == "passed" else p
+        numbers = f" ({row['number']}, allowed {row['allowed']})" if row["number"] and row["allowed"] else ""
+        return f"Not decided: {answer.reason}{numbers}.{near}"
+    p = f" (p = {row['p fail' if answer.outcome == 'failed' else 'p pass']})"
+    bound = f" This metric has {NO_BOUND}." if lacks_bound(answer) else ""
     if not asked.rule.has_margin:
-        return f"{row['number']}, where {row['allowed']} is asked for{chance}."
-    seen = f" A change of {row['would catch']} would have been caught 8 times of 10."
-    return f"{row['number']}: a change of {row['change']}, where {row['allowed']} is allowed{chance}.{seen}"
+        return f"{row['number']}, where {row['allowed']} is required{p}.{bound}"
+    return f"{row['number']}: a change of {row['change']}, where {row['allowed']} is allowed{p}.{bound}"
 
 
 def counted(decision: Decision) -> str:
@@ -103,14 +119,12 @@ def meaning(decision: Decision) -> str:
 
 
 def remarks(decision: Decision) -> list[str]:
-    """Why questions could not be decided, those with the same reason together; what passed by weakness; notes."""
+    """Cautions, then why questions could not be decided, those with the same reason together."""
     found = dict[str, list[str]]()
     for answer in decision.answers:
         if answer.outcome == "undecided":
             found.setdefault(f"Not decided, since {answer.reason}", []).append(_named(answer))
-        elif answer.outcome == "passed" and answer.question.beyond:
-            found.setdefault("Beyond what is allowed, which may be chance", []).append(_named(answer))
-    return [*(f"{why}: {_some(asked)}." for why, asked in found.items()), *decision.notes]
+    return [*decision.notes, *(f"{why}: {_some(asked)}." for why, asked in found.items())]
 
 
 def _some(asked: list[str]) -> str:
@@ -134,6 +148,7 @@ def document(decision: Decision) -> dict[str, Any]:
         "outcome": decision.outcome,
         "confidence": decision.gate.confidence,
         "notes": list(decision.notes),
+        "cautions": [asdict(caution) for caution in decision.cautions],
         "answers": answers,
     }
 

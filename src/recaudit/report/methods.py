@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from recaudit.metrics.intervals import FEWEST_USERS
+from recaudit.metrics.inference import MIN_USERS
 from recaudit.metrics.numbers import percent
 from recaudit.report.evidence import Evidence
-from recaudit.report.kit.claims import SMALL
+from recaudit.report.kit.claims import LEVEL
 from recaudit.report.kit.numbers import listing
-from recaudit.report.sections.exposure import SMALLEST_SHARE
+from recaudit.report.significance import MIN_SHARE_OF_RATINGS
 from recaudit.runs import Run
 
 
 def method_lines(evidence: Evidence) -> list[str]:
-    """How intervals are made, when two numbers are called different, and which findings come first."""
+    """How intervals and tests are made, what the findings promise, and which come first."""
+    level = 100 * evidence.confidence
     return [
-        f"Intervals hold the value with {100 * evidence.confidence:g}% confidence and come from drawing users anew: "
-        "they say how far the numbers would move with other users of the same kind, not with other data or another "
-        "seed. Two models are compared on the same users: the mean of the differences and its normal interval. Two "
-        "groups are called different only if their intervals do not overlap. Many comparisons are made; expect a few "
-        "to be named by chance.",
-        f"A finding rests on at least {FEWEST_USERS} users: a handful of people says little about others. Numbers of "
-        "fewer users stand in the tables, with how many they are. That something differs is said only where the "
-        'interval does not hold "no difference"; that it does not differ, only where the interval lies within an '
-        f"effect of {SMALL}, which is called small; otherwise nothing is said. How large an effect is, is how far a "
-        "mean lies from what it is compared with, in standard deviations between users as its interval implies them "
-        "(Cohen's d), or, for shares of things that were counted, Cohen's h.",
-        "Findings are in the order of what is sure of their effect (the end of its interval nearest to none) times "
-        "the share of people whom they touch; each further one of a section counts half of the one before, so that "
-        "the first few are about different things. Whether the best model ranks better than what does not personalise "
-        "comes before all others.",
-        f"A category is named as amplified or dampened only if it has at least {percent(SMALLEST_SHARE)} of the "
-        "ratings and its share lies outside the interval. Groups by history and by popularity are quartiles of users "
-        "and of items.",
+        f"Intervals have {level:g}% confidence: of 100 of them, about {100 - level:g} miss their value. "
+        "They say how far the numbers would move with other users of the same kind, not with other data or another "
+        "seed. They are not corrected for how many there are.",
+        "Findings are tested. Two models are compared on the same users, and a group of users with all other users, by "
+        "random relabelling. The p-values are corrected by Holm's method within three families: all pairs of models, "
+        "all groups of users, and all numbers that are compared with a constant or with a share of the ratings. If "
+        f"there is no difference at all, at most {100 * LEVEL:g}% of reports have a false finding of one family: at "
+        f"most {200 * LEVEL:g}% about models or groups. What is not significant is not shown to differ, which does not "
+        "mean that it is equal.",
+        f"Below {MIN_USERS} users a number has no interval and is not tested.",
+        "Findings are in the order of the end of their effect's interval nearest to no effect, times the share of "
+        "users they are about; each further finding of a section counts half of the one before. An effect is the "
+        "distance of a mean from what it is compared with, in standard deviations between users (Cohen's d), or, for "
+        "shares that were counted, Cohen's h. Whether the best model ranks better than the baselines comes first.",
+        "A category is compared with its share of the ratings only if that is at least "
+        f"{percent(MIN_SHARE_OF_RATINGS)}. Groups by history and by popularity are quartiles of users and of items.",
     ]
 
 

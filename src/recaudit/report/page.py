@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from recaudit.folders import REPORT, keep
-from recaudit.metrics.intervals import FEWEST_USERS
+from recaudit.metrics.inference import MIN_USERS
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import gaps, headlines_of, left_out_lines
 from recaudit.report.kit.claims import Headline
@@ -58,7 +58,7 @@ def render(run: Run) -> str:
         folder=shlex.quote(run.path.resolve().name),
         contents=contents,
         verdict=told,
-        fewest_users=FEWEST_USERS,
+        min_users=MIN_USERS,
         more={title: own for title, own in more.items() if own},
         sections=[(section.template, {**content, "notes": section.notes()}) for section, content in found.items()],
         colors=model_colors(evidence),

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, final
 import polars as pl
 
 from recaudit.metrics.groupings import told_names
-from recaudit.metrics.intervals import FEWEST_USERS
+from recaudit.metrics.inference import MIN_USERS
 from recaudit.report.differences import SHOWN, Difference, metric_of, ranked
 from recaudit.report.evidence import Evidence, GroupEstimate
+from recaudit.report.kit.claims import ClaimNumber
 from recaudit.report.kit.comparisons import MOST_ROWS
 from recaudit.report.kit.numbers import Estimate, finite, listing, plural
 from recaudit.runs import Run
@@ -25,12 +26,14 @@ _MOST_HIDDEN = 1
 
 
 class Point(NamedTuple):
-    """One thing worth knowing: the claim, its numbers, and the section that shows them."""
+    """One thing worth knowing: its code, the claim, its numbers, and the section that shows them."""
 
+    code: str
     claim: str
     detail: str
     section: str
     audit: str
+    numbers: tuple[ClaimNumber, ...] = ()
 
 
 @final
@@ -118,23 +121,7 @@ class ComparisonReading:
     @cached_property
     def notes(self) -> list[str]:
         """What has to be known before any number is read."""
-        before, after = self.comparison.before, self.comparison.after
-        told = [
-            f"The {place} run is not finished: it is compared as far as it has come."
-            for place, run in (("first", before), ("second", after))
-            if run.manifest.status != "complete" and (place == "first" or run.path != before.path)
-        ]
-        if not self.comparison.same_data:
-            told.append(
-                "The two runs looked at different data: a difference may come from the data, not from the model."
-            )
-        elif _held_out_otherwise(before, after):
-            told.append("Other ratings may have been held out: a difference may come from these, not from the model.")
-        versions = [own for own in self.comparison.changes if own.what == "versions"]
-        if versions:
-            each = [f"{own.name} {own.before or 'none'} and {own.after or 'none'}" for own in versions]
-            told.append(f"The runs were made with different versions: {listing(each)}.")
-        return told
+        return [caution.text for caution in self.comparison.cautions]
 
     @property
     def not_compared(self) -> list[str]:
@@ -166,6 +153,8 @@ class ComparisonReading:
     @cached_property
     def verdict(self) -> str:
         """Whether the second is worse, and for whom, in two or three sentences."""
+        if self.comparison.is_refused:
+            return "Nothing is compared."
         counts = Counter(own.verdict for own in self.overall)
         worse, better = counts["worse"], counts["better"]
         second, total = self.names[1], f"{plural(len(self.overall), 'number')} about everybody"
@@ -196,12 +185,12 @@ class ComparisonReading:
     def _hidden(self) -> list[Difference]:
         """Groups that are worse in a number that is not worse for everybody, of enough people."""
         worse = {own.question for own in self.overall if own.verdict == "worse"}
-        return [own for own in ranked(self.groups, "worse") if own.question not in worse and own.users >= FEWEST_USERS]
+        return [own for own in ranked(self.groups, "worse") if own.question not in worse and own.users >= MIN_USERS]
 
     @cached_property
     def findings(self) -> list[Point]:
         """The differences that matter most, at most one of each audit and model, and groups that those hide."""
-        firm = [own for own in ranked(self.overall, *SHOWN) if own.users >= FEWEST_USERS]
+        firm = [own for own in ranked(self.overall, *SHOWN) if own.users >= MIN_USERS]
         first: dict[tuple[str, str], Difference] = {}
         for own in sorted(firm, key=lambda own: own.verdict == "changed"):
             first.setdefault((own.model, own.audit), own)
@@ -218,9 +207,11 @@ class ComparisonReading:
         if own.by:
             whole = next((o for o in self.overall if o.question == own.question), None)
             told = "" if whole is None else f" For everybody it is {whole.way}: {whole.verdict}."
-            return Point(f"{own.named} is {own.verdict}: {own.way}", detail + told, "groups", own.audit)
+            claim = f"{own.named} is {own.verdict}: {own.way}"
+            return Point("comparison.group-worse", claim, detail + told, "groups", own.audit, (_number(own),))
         claim = f"{own.named} {_IS[own.verdict]}: {own.way}"
-        return Point(claim, detail + self._spread_over(own), "overall", own.audit)
+        detail += self._spread_over(own)
+        return Point(f"comparison.{own.verdict}", claim, detail, "overall", own.audit, (_number(own),))
 
     def _spread_over(self, own: Difference) -> str:
         """How many groups share the verdict, and where the difference is largest."""
@@ -259,9 +250,24 @@ _OTHERS = {
     "same": "the same",
     "not known": "cannot be judged",
 }
-_UNDRAWN = ("leave-last", "by-time", "files")
-"""Splits that hold out the same ratings with any seed."""
 _IS = {"worse": "is worse", "better": "is better", "changed": "changed"}
+
+
+def _number(own: Difference) -> ClaimNumber:
+    """The difference, second minus first, as data."""
+    return ClaimNumber(
+        audit=own.audit,
+        metric=own.metric.name,
+        model=own.model,
+        by=own.by or None,
+        group=own.group or None,
+        value=own.change.value,
+        lower=own.change.lower,
+        upper=own.change.upper,
+        reference=0.0,
+        p=own.adjusted,
+        users=own.users,
+    )
 
 
 def folder_names(runs: Iterable[Run]) -> tuple[str, ...]:
@@ -269,13 +275,6 @@ def folder_names(runs: Iterable[Run]) -> tuple[str, ...]:
     parts = [run.path.resolve().parts for run in runs]
     depth = next(n for n in range(1, 1 + max(map(len, parts))) if len({own[-n:] for own in parts}) == len(parts))
     return tuple("/".join(own[-depth:]) for own in parts)
-
-
-def _held_out_otherwise(before: Run, after: Run) -> bool:
-    """Whether the same data may have been split differently."""
-    one, other = (run.manifest.config.get("split", {}) for run in (before, after))
-    drawn = one.get("kind", "files" if "train" in one else "random") not in _UNDRAWN
-    return one != other or (drawn and before.manifest.seed != after.manifest.seed)
 
 
 def _list_change(model: str, rows: pl.DataFrame) -> ListChange:

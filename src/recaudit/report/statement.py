@@ -25,14 +25,16 @@ from recaudit.metrics.groupings import told_names
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import SUMMARY_SCHEMA
 from recaudit.registry import AUDITS
-from recaudit.report.evidence import Evidence, GroupEstimate
+from recaudit.report.evidence import Evidence
 from recaudit.report.findings import gaps
 from recaudit.report.kit.markdown import rendered_markdown
 from recaudit.report.kit.notes import among, notes
 from recaudit.report.kit.numbers import Estimate, listing, plural, standing
 from recaudit.report.limits import cannot_say
 from recaudit.report.methods import method_lines, missing_lines
+from recaudit.report.sections.groups import find_group
 from recaudit.report.sections.section import sections_of
+from recaudit.report.significance import compare_groups
 from recaudit.report.verdict import verdict_of
 from recaudit.runs import Run
 from recaudit.runs.folder import RESULTS
@@ -70,7 +72,7 @@ class StatedNumber:
     """What it is about where it is not about all: a contrast, a lever, a point of a curve, who and what was drawn."""
     estimate: Estimate
     worst: str
-    """The group of users that is worst off, where groups differ beyond their intervals; empty where none can be."""
+    """The group of users that is worse off than all others; empty where groups are not tested."""
 
 
 @final
@@ -154,8 +156,8 @@ class AuditAccount:
             settings = [f"{name} = {written(shared[name])}" for name in names if shared.get(name) is not None]
             told += [f"{what}: {', '.join(settings)}."] if settings else []
         told += self._statuses()
-        if "samples" in shared and "confidence" in shared:
-            told.append(f"Intervals: {shared['confidence']:.0%}, from {shared['samples']:,} draws of users.")
+        if "confidence" in shared:
+            told.append(f"Confidence level of the intervals: {shared['confidence']:.0%}.")
         return told
 
     def _policies(self) -> Iterator[str]:
@@ -227,33 +229,30 @@ class AuditAccount:
 
 
 def worst_off(evidence: Evidence, model: str, metric: str, audit: str) -> str:
-    """The group of users for whom a number is worst, where the best one's interval does not overlap: of several
-    groupings that with the widest gap. Groups count as they do in findings; a metric without a better has none."""
+    """Name the group of users for whom a number is worse than for all others, of several that with the largest effect.
+
+    Empty if the groups of this number are not tested, `none shown` if none is significant.
+    """
     better = evidence.definitions[metric].better
-    sign = -1 if better == "lower" else 1
-
-    def value(group: GroupEstimate) -> float:
-        return sign * (group.estimate.value or 0.0)
-
-    compared, found = False, []
-    for by in evidence.user_groupings if better != "neither" else ():
-        firm = [group for group in evidence.groups(model, metric, by, audit) if group.estimate.rests_on_enough]
-        if len(firm) > 1:
-            worst, best = min(firm, key=value), max(firm, key=value)
-            compared = True
-            if worst.estimate.apart_from(best.estimate):
-                found.append((value(best) - value(worst), worst))
-    if not found:
-        return "none shown" if compared else ""
-    _, most = max(found, key=lambda one: one[0])
-    return f"{most.people}: {most.estimate.full}, {plural(most.estimate.users, 'user')}"
+    tests = [
+        test for test in compare_groups(evidence) if (test.model, test.audit, test.metric) == (model, audit, metric)
+    ]
+    if better == "neither" or not any(test.p is not None for test in tests):
+        return ""
+    worse = [test for test in tests if test.is_significant and (test.value > test.rest) == (better == "lower")]
+    named = [(test, group) for test in worse if (group := find_group(evidence, test)) is not None]
+    if not named:
+        return "none shown"
+    test, group = max(named, key=lambda own: own[0].effect.size)
+    rest = evidence.definitions[metric].written(test.rest)
+    return f"{group.people}: {group.estimate.full}, {plural(test.users, 'user')}; all others: {rest}"
 
 
 def render_statement(run: Run, template: Path | None = None) -> str:
     """The statement as Markdown; `template` is one's own, which may extend recaudit's. Not from a damaged folder."""
     files = {name: record for name, record in run.folder.manifest.files.items() if name.startswith(f"{RESULTS}/")}
     for name in files:
-        run.folder.checked_place(name)
+        run.folder.checked(name)
     evidence = Evidence(run)
     audits = [AuditAccount(evidence, audit) for audit in evidence.settings]
     found = Counter(own.estimate.status for account in audits for own in account.numbers)
@@ -298,8 +297,9 @@ def _commands(run: Run) -> list[str]:
     """Whether the folder is as it was written, and whether the same comes out again."""
     folder, manifest = shlex.quote(run.path.resolve().name), run.manifest
     elsewhere = f" --device {manifest.device}" if manifest.device != manifest.config.get("device", "cpu") else ""
+    parts = " --parts FOLDER" if run.folder.manifest.elsewhere else ""
     return [
-        f"recaudit verify {folder}",
+        f"recaudit verify {folder}{parts}",
         f"recaudit audit audit.toml --out again{elsewhere}",
         f"recaudit compare {folder} again",
     ]

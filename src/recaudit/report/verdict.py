@@ -33,12 +33,21 @@ class RunVerdict:
     """Which audits have no result of which models, and why."""
 
     @property
+    def code(self) -> str:
+        """Stable name of the outcome: whether there is any number, any test, and any finding."""
+        if not self.measured:
+            return "verdict.nothing-measured"
+        if self.findings:
+            return "verdict.findings"
+        return "verdict.nothing-shown" if self.looked_for else "verdict.nothing-tested"
+
+    @property
     def nothing(self) -> str:
         """What is true of a run without any finding."""
         if not self.measured:
             return "Nothing was measured: no audit of this run has a number."
         if self.looked_for:
-            return "Nothing in these tables stands out from chance."
+            return "No finding: of the differences that were tested, none is significant after the correction."
         return "No findings are looked for among the numbers of these audits: read the tables."
 
     @property
@@ -58,7 +67,7 @@ def verdict_of(evidence: Evidence) -> RunVerdict:
         audited(evidence),
         *claims_of(evidence),
         looked_for(evidence),
-        bool(evidence.settings),
+        any(own.value is not None for own in evidence.summaries.values()),
         refusal_lines(evidence),
     )
 

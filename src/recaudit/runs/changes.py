@@ -10,7 +10,7 @@ from recaudit.registry import AUDITS
 from recaudit.runs.folder import Run
 from recaudit.specification import Some, written
 
-_HOW = frozenset({"by", "confidence", "samples", "refits", "pairs", "best_ratings", "best_actions"})
+_HOW = frozenset({"by", "confidence", "refits", "pairs", "best_ratings", "best_actions"})
 """Settings of an audit that change what is told, and no number of which two results could be compared."""
 _NOTHING = dict.fromkeys(("None", "none"), "")
 """How a setting says that it is not set: a model that has no such setting says the same."""

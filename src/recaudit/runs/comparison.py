@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, final
@@ -16,36 +16,40 @@ from recaudit.arguments import checked
 from recaudit.audits.audit import definitions
 from recaudit.audits.result import Result
 from recaudit.errors import InputError
-from recaudit.metrics.intervals import Bootstrap
 from recaudit.metrics.paired import (
     DIFFERENCE_SCHEMA,
+    ROUNDING,
     Correction,
     ListCounts,
+    PairedNumber,
     corrected,
-    count_differences,
-    judged,
-    term_differences,
+    difference_table,
+    pair_counts,
+    pair_terms,
 )
 from recaudit.metrics.terms import QUESTION, TERM_SCHEMA, by_group
 from recaudit.registry import AUDITS, Displayed
+from recaudit.runs.cautions import RunCaution
 from recaudit.runs.changes import RunChange, changes, settings_of
+from recaudit.runs.comparability import Comparability
 from recaudit.runs.folder import Run
-from recaudit.runs.list_changes import list_changes
+from recaudit.runs.list_changes import LIST_SCHEMA, list_changes
+from recaudit.runs.services import SharedAnswers, shared_answers
 from recaudit.specification import written
 from recaudit.status import Status
 
 COMPARISON_SCHEMA = {
     **dict.fromkeys(("model", "audit"), pl.String),
     **DIFFERENCE_SCHEMA,
-    **dict.fromkeys(("lower", "upper", "p", "adjusted"), pl.Float64),
+    "adjusted": pl.Float64,
     **dict.fromkeys(("status", "verdict"), pl.String),
 }
-"""`before` and `after` are the two numbers over the people who are compared, `difference` is after - before, `lower`
-and `upper` its interval, `error` its standard error, `error_before` and `error_after` those of the two numbers, `p`
-that of the test that there is no difference, `adjusted` the same corrected for how many questions are asked at once.
-`status` is bounded where one of the two is only a bound. `verdict`: "same" (to one in a million), "better", "worse",
-"changed" (of a metric that has no better), "not shown" (the difference may be chance), or "not known" (too few users,
-or only bounds)."""
+"""Columns of a comparison: model, audit, and those of `DIFFERENCE_SCHEMA`.
+
+`adjusted` is the p-value, corrected for the number of tests in its family. `status` is bounded if one of the two
+numbers is only a bound. `verdict`: "same" (equal numbers, up to one in a million), "better", "worse", "changed" (a
+metric without a better direction), "not shown" (the difference may be chance), or "not known" (`reason` has the code,
+or one of the numbers is only a bound)."""
 _NAMING = "models=(A, B), or --models A B"
 VERDICTS = ("worse", "better", "changed", "not shown", "same", "not known")
 
@@ -59,7 +63,9 @@ class LeftOut:
     audit: str
     reason: str
     metrics: tuple[str, ...] = ()
-    """Those concerned; all of the audit, where none is named."""
+    """Metrics concerned; empty for all of the audit."""
+    code: str = ""
+    """Stable code of the reason."""
 
 
 @final
@@ -76,6 +82,8 @@ class RunComparison(Displayed):
     frame: pl.DataFrame
     """One row a number, columns as in COMPARISON_SCHEMA: overall, then by group of users or items."""
     left_out: tuple[LeftOut, ...]
+    cautions: tuple[RunCaution, ...]
+    """What the two runs cannot be compared in, and what else a reader must know first."""
     changes: tuple[RunChange, ...]
     """What differs in configuration, data and versions."""
     lists: pl.DataFrame
@@ -84,7 +92,6 @@ class RunComparison(Displayed):
     titles of both lists, `before` and `after`."""
     confidence: float
     correction: Correction
-    samples: int
 
     @property
     def overall(self) -> pl.DataFrame:
@@ -98,8 +105,18 @@ class RunComparison(Displayed):
 
     @property
     def same_data(self) -> bool:
-        """Whether both runs looked at the same log."""
+        """Whether both runs used the same interactions."""
         return self.before.manifest.data.fingerprint == self.after.manifest.data.fingerprint
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether nothing was compared because the users of the two runs are not known to be the same."""
+        return self.frame.is_empty()
+
+    @property
+    def shared_answers(self) -> list[SharedAnswers]:
+        """Answers of services that both runs have used, which cannot show a change of the service."""
+        return shared_answers(self.before, self.after, self.models)
 
     def __repr__(self) -> str:
         counts = dict(self.frame["verdict"].value_counts().iter_rows())
@@ -114,45 +131,57 @@ def compare(
     *,
     models: tuple[str, str] | None = None,
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95,
-    samples: Annotated[int, Field(ge=2)] = 1000,
     correction: Correction = "holm",
-    rng: int = 0,
 ) -> RunComparison:
-    """Every number that two runs share, overall and by group, paired by user.
+    """Compare every number that two runs share, for all users and by group, paired by user.
 
     Models of the same label are compared, or the only ones of both runs; `models` names one of each instead, and alone
-    compares two models of one run. People are compared with themselves: who was measured in one run alone is left out,
-    save where both runs drew their people at random from the same log. Then each draw counts whole, and who is in both
-    is paired. Groups of users are those of the first run.
+    compares two models of one run. Only users that both runs measured are compared; the others are counted. Groups of
+    users are those of the first run.
 
-    For each pair of models, the questions about everybody are one family for the correction, those about groups
-    another.
+    The differences for all users are one family for the correction, those of groups another.
     """
+    if not 0 < confidence < 1:
+        raise InputError("confidence", received=confidence, expected="a number between 0 and 1")
     first = before if isinstance(before, Run) else Run.open(before)
     second = first if after is None else after if isinstance(after, Run) else Run.open(after)
     pairs = _paired_models(first, second, models)
-    bootstrap = Bootstrap(confidence, samples, rng)
-    frames, left_out = [pl.DataFrame(schema=COMPARISON_SCHEMA)], list[LeftOut]()
+    comparability = Comparability(first, second)
+    refusal = comparability.refusal
+    frames, left_out = list[pl.DataFrame](), list[LeftOut]()
     for name, labels in pairs.items():
-        found, lacking = _compared(first, second, name, labels, bootstrap, correction)
-        frames.append(found)
+        if refusal is not None:
+            audits = dict.fromkeys([*first.audits(labels[0]), *second.audits(labels[1])])
+            left_out += [
+                LeftOut(name, audit, "the users of the two runs are not known to be the same", code=refusal.code)
+                for audit in audits
+            ]
+            continue
+        found, lacking = _compared(comparability, name, labels, confidence)
+        frames += found
         left_out += lacking
-    frame = pl.concat(frames)
-    if frame.is_empty():
+    frame = pl.DataFrame(schema=COMPARISON_SCHEMA)
+    if frames:
+        frame = decide(pl.concat(frames), correction, 1 - confidence).select(
+            pl.col(column).cast(kind) for column, kind in COMPARISON_SCHEMA.items()
+        )
+    if frame.is_empty() and refusal is None:
         told = "; ".join(dict.fromkeys(f"{lack.audit}: {lack.reason}" for lack in left_out)) or "no finished audits"
         raise InputError("after", received=str(second.path), expected="a run that shares a number", remedy=f"{told}.")
-    lists = [list_changes(first, second, name, labels) for name, labels in pairs.items()]
+    lists = [pl.DataFrame(schema=LIST_SCHEMA)]
+    if refusal is None:
+        lists += [list_changes(first, second, name, labels) for name, labels in pairs.items()]
     return RunComparison(
         first,
         second,
         pairs,
         frame,
         tuple(left_out),
+        (*comparability.cautions, *(own.caution for own in shared_answers(first, second, pairs))),
         tuple(changes(first, second, pairs)),
         pl.concat(lists, how="vertical_relaxed"),
         confidence,
         correction,
-        samples,
     )
 
 
@@ -181,34 +210,36 @@ def _paired_models(before: Run, after: Run, named: tuple[str, str] | None) -> di
 
 
 def _compared(
-    before: Run, after: Run, name: str, labels: tuple[str, str], bootstrap: Bootstrap, correction: Correction
-) -> tuple[pl.DataFrame, list[LeftOut]]:
-    """The numbers of one pair of models, and what has none."""
+    comparability: Comparability, name: str, labels: tuple[str, str], confidence: float
+) -> tuple[list[pl.DataFrame], list[LeftOut]]:
+    """Differences of one pair of models, a table for each audit, and what could not be compared."""
+    before, after = comparability.before, comparability.after
     steps = [run.steps(label) for run, label in zip((before, after), labels, strict=True)]
     frames, left_out = [], []
     for audit in dict.fromkeys([*steps[0], *steps[1]]):
         if audit not in steps[0] or audit not in steps[1]:
             lacking = "the first" if audit not in steps[0] else "the second"
-            left_out.append(LeftOut(name, audit, f"{lacking} run has no such audit of this model"))
+            reason = f"{lacking} run has no such audit of this model"
+            left_out.append(LeftOut(name, audit, reason, code="comparison.no-audit"))
             continue
-        refused, why = _asked_differently(audit, *(step[audit] for step in steps))
+        asked = [step[audit] for step in steps]
+        refused, why = _asked_differently(audit, *asked)
         if why:
-            left_out.append(LeftOut(name, audit, why, refused))
+            left_out.append(LeftOut(name, audit, why, refused, "comparison.other-settings"))
         if why and not refused:
             continue
+        for own in comparability.refusals(audit, *asked):
+            refused += own.metrics
+            left_out.append(LeftOut(name, audit, own.reason, own.metrics, own.code))
         sides = _Side(before.result(labels[0], audit)), _Side(after.result(labels[1], audit))
-        drawn = before.manifest.data.fingerprint == after.manifest.data.fingerprint and any(
-            isinstance(step[audit].get(setting), int) for step in steps for setting in _drawn(audit)
-        )
-        found = _differences(*sides, bootstrap, drawn=drawn).filter(~pl.col("metric").is_in(refused))
+        refused += sides[0].counted()[0] if comparability.has_other_catalogue else ()
+        found = difference_table(_paired(*sides, refused), confidence)
         told = {*found["metric"], *refused}
-        missing = {why: sorted(metrics - told) for why, metrics in _reasons(*sides).items()}
-        left_out += [LeftOut(name, audit, why, tuple(metrics)) for why, metrics in missing.items() if metrics]
+        for (code, reason), metrics in _reasons(*sides).items():
+            if missing := sorted(metrics - told):
+                left_out.append(LeftOut(name, audit, reason, tuple(missing), code))
         frames.append(_with_standing(found, *sides).with_columns(model=pl.lit(name), audit=pl.lit(audit)))
-    if not frames:
-        return pl.DataFrame(schema=COMPARISON_SCHEMA), left_out
-    whole = decided(pl.concat(frames), bootstrap.confidence, correction)
-    return whole.select(pl.col(column).cast(kind) for column, kind in COMPARISON_SCHEMA.items()), left_out
+    return frames, left_out
 
 
 def _asked_differently(audit: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
@@ -224,23 +255,43 @@ def _asked_differently(audit: str, before: Mapping[str, Any], after: Mapping[str
     return tuple(refused) if len(refused) < len(metrics) else (), f"it was asked differently: {told}; {remedy}"
 
 
-def differences(before: Result, after: Result, bootstrap: Bootstrap, *, drawn: bool = False) -> pl.DataFrame:
-    """The numbers that two results of one audit share, with the standard error of each difference, paired by user.
+def differences(before: Result, after: Result, *, confidence: float = 0.95) -> pl.DataFrame:
+    """Estimate the difference of every number that two results of one audit have for the same users.
 
-    Columns as in DIFFERENCE_SCHEMA, and `status`. People who are in one result alone are left out, save where both drew
-    theirs at random from the same log (`drawn`).
+    The results may be of two models of one run, or of two runs. Users that only one of them measured are left out.
+
+    Args:
+        before: Result that is compared with.
+        after: Result that is compared.
+        confidence: Confidence level of the intervals.
+
+    Returns:
+        One row for each number, columns as in `DIFFERENCE_SCHEMA`, and `status`: bounded if one of the two numbers is
+        only a bound. Rows of all users have empty `by` and `group`. P-values are not corrected; `decide` does this
+        for a family.
     """
     sides = _Side(before), _Side(after)
-    return _with_standing(_differences(*sides, bootstrap, drawn=drawn), *sides)
+    return _with_standing(difference_table(_paired(*sides), confidence), *sides)
 
 
-def decided(found: pl.DataFrame, confidence: float, correction: Correction) -> pl.DataFrame:
-    """Differences with interval, `p`, `adjusted` and `verdict`; everybody's are one family, those of groups another."""
-    found = judged(found, confidence)
-    groups = pl.col("by") != ""
-    families = [found.filter(~groups), found.filter(groups)]
-    adjusted = [own.with_columns(adjusted=_adjusted(own["p"], correction)) for own in families]
-    return _with_verdicts(pl.concat(adjusted), 1 - confidence)
+def paired_numbers(before: Result, after: Result) -> list[PairedNumber]:
+    """Pair every number that two results of one audit have for the same users."""
+    return _paired(_Side(before), _Side(after))
+
+
+def decide(found: pl.DataFrame, correction: Correction = "holm", level: float = 0.05) -> pl.DataFrame:
+    """Add `adjusted` and `verdict` to differences.
+
+    Args:
+        found: Differences, as `differences` returns them. Those of all users are one family, those of groups another.
+        correction: Correction of the p-values within each family.
+        level: Level of each family.
+    """
+    p, adjusted = found["p"].fill_null(np.nan).to_numpy(), np.full(len(found), np.nan)
+    has_group = (found["by"] != "").to_numpy()
+    for family in (has_group, ~has_group):
+        adjusted[family] = corrected(p[family], correction)
+    return _with_verdicts(found.with_columns(adjusted=pl.Series(adjusted).fill_nan(None)), level)
 
 
 def compared_by(result: Result) -> dict[str, pl.DataFrame]:
@@ -254,23 +305,17 @@ def compared_by(result: Result) -> dict[str, pl.DataFrame]:
     return tables
 
 
-def _reasons(before: _Side, after: _Side) -> dict[str, set[str]]:
-    """Why metrics of one of the two are not compared, where they are not."""
+def _reasons(before: _Side, after: _Side) -> dict[tuple[str, str], set[str]]:
+    """Why metrics of one of the two are not compared, if they are not: code and reason."""
     strangers = len(before.users) and len(after.users) and not before.shares(after)
-    otherwise = "nobody was measured in both" if strangers else "it is no number that users have each"
+    otherwise = ("comparison.not-per-user", "it is not a number that each user has")
+    if strangers:
+        otherwise = ("comparison.no-common-users", "no user was measured in both")
     return {
-        "the first has no such number": after.metrics - before.metrics,
-        "the second has no such number": before.metrics - after.metrics,
+        ("comparison.not-measured", "the first has no such number"): after.metrics - before.metrics,
+        ("comparison.not-measured", "the second has no such number"): before.metrics - after.metrics,
         otherwise: before.metrics & after.metrics,
     }
-
-
-def _drawn(audit: str) -> tuple[str, ...]:
-    return AUDITS[audit].drawn if audit in AUDITS else ()
-
-
-def _adjusted(p: pl.Series, correction: Correction) -> pl.Series:
-    return pl.Series(corrected(p.fill_null(np.nan).to_numpy(), correction), dtype=pl.Float64).fill_nan(None)
 
 
 @final
@@ -282,15 +327,17 @@ class _Side:
         self.summary, self.groups = result.frame, result.groups
         self.metrics = set(self.summary.filter(pl.col("value").is_not_null())["metric"])
 
-        def kept(name: str) -> pl.DataFrame | None:
-            ids = pl.col("user", "item") if name == "lists" else pl.col("user")
-            # As text: one run may have read ids as numbers, and the other not.
-            return result.table(name).with_columns(ids.cast(pl.String)) if result.has_table(name) else None
+        def kept(name: str, *keys: str) -> pl.DataFrame | None:
+            if not result.has_table(name):
+                return None
+            # As text: one run may have read ids as numbers, and the other not. A join of repeated rows has no limit.
+            table = result.table(name).with_columns(pl.col(keys or ("user",)).cast(pl.String))
+            return table.unique(keys, keep="first", maintain_order=True) if keys else table
 
-        terms, people = kept("terms"), kept("people")
-        self.terms = self._from_users(kept("users")) if terms is None else terms.select(*TERM_SCHEMA)
+        terms, people = kept("terms"), kept("people", "user")
+        self.terms = self._from_users(kept("users", "user")) if terms is None else terms.select(*TERM_SCHEMA)
         self.people = self.terms.select("user").unique() if people is None else people
-        self.lists = kept("lists")
+        self.lists = kept("lists", "user", "item")
         self.users = self.terms["user"].unique()
 
     def _from_users(self, users: pl.DataFrame | None) -> pl.DataFrame:
@@ -312,30 +359,26 @@ class _Side:
 
     def counted(self) -> tuple[tuple[str, ...], ListCounts | None]:
         """The metrics that are made of item counts, and what they are made of."""
-        names, functional = self.result.audit.of_counts(self.result.items) if self.lists is not None else ((), None)
-        if not names or functional is None or self.lists is None:
+        if self.lists is None:
             return (), None
-        return tuple(names), ListCounts(self.lists, self.result.items["item"].cast(pl.String), functional)
+        items = self.result.items.unique("item", keep="first", maintain_order=True)
+        names, functional = self.result.audit.of_counts(items)
+        if not names:
+            return (), None
+        return tuple(names), ListCounts(self.lists, items["item"].cast(pl.String), functional)
 
 
-def _differences(before: _Side, after: _Side, bootstrap: Bootstrap, *, drawn: bool) -> pl.DataFrame:
+def _paired(before: _Side, after: _Side, without: Collection[str] = ()) -> list[PairedNumber]:
+    """Pair the numbers of two results, without some metrics."""
     people = pl.concat([before.people, after.people], how="diagonal").unique("user", keep="first", maintain_order=True)
-    # Groups are those of the first run, also of people whom the second puts elsewhere.
+    # Groups are those of the first run, also for users that the second run has in another group.
     people = people.select(column for column in before.people.columns if column in after.people.columns)
-    first, second = (by_group(side.terms, people) for side in (before, after))
-    if not drawn:
-        both = [rows.select("metric", "user").unique() for rows in (first, second)]
-        first, second = (
-            first.join(both[1], on=["metric", "user"], how="semi"),
-            second.join(both[0], on=["metric", "user"], how="semi"),
-        )
-    elif not before.shares(after):
-        return pl.DataFrame(schema=term_differences(first.clear(), second.clear(), bootstrap).schema)
-    frames = [term_differences(first, second, bootstrap)]
-    (names, lists), (others, other_lists) = before.counted(), after.counted()
-    if lists is not None and other_lists is not None and names == others:
-        frames.append(count_differences(names, lists, other_lists, bootstrap))
-    return pl.concat(frames)
+    terms = [side.terms.filter(~pl.col("metric").is_in(list(without))) for side in (before, after)]
+    numbers: list[PairedNumber] = [*pair_terms(*(by_group(own, people) for own in terms))]
+    (names, lists), (other_names, other_lists) = before.counted(), after.counted()
+    if lists is not None and other_lists is not None and names == other_names and not set(names) <= set(without):
+        numbers += (own for own in pair_counts(names, lists, other_lists) if own.metric not in without)
+    return numbers
 
 
 def _with_standing(found: pl.DataFrame, *sides: _Side) -> pl.DataFrame:
@@ -363,8 +406,9 @@ def _with_verdicts(found: pl.DataFrame, level: float) -> pl.DataFrame:
     known = definitions()
     better = {name: {"higher": 1, "lower": -1, "neither": 0}[metric.better] for name, metric in known.items()}
     way = pl.col("metric").replace_strict(better, default=0, return_dtype=pl.Int64) * pl.col("difference").sign()
+    size = pl.max_horizontal(pl.col("before").abs(), pl.col("after").abs())
     verdict = (
-        pl.when(pl.col("p") == 1)
+        pl.when(pl.col("difference").abs() <= ROUNDING * size)
         .then(pl.lit("same"))
         .when(pl.col("adjusted").is_null() | (pl.col("status") == Status.BOUNDED.value))
         .then(pl.lit("not known"))

@@ -25,18 +25,13 @@ from recaudit.audits.audit import Audit
 from recaudit.audits.lists.accuracy import Accuracy
 from recaudit.audits.lists.exposure import Exposure
 from recaudit.data.sources import AnyData
-from recaudit.data.splits import AnySplitter, RandomSplit
+from recaudit.data.splits import AnySplitter, RandomSplit, Splitter
 from recaudit.engines import AnyEngine, Serial
 from recaudit.errors import did_you_mean
-from recaudit.policies import Softmax
 from recaudit.registry import AUDITS
 from recaudit.runs.recommenders import Device, Model, floors, label_models, on_device, read_model
 from recaudit.runs.toml_files import parse_toml, read_toml
 from recaudit.specification import Specification, as_data, build, mistake, together, within
-
-COMPARED = Softmax(perplexity=10)
-"""The policy of an audit that sets models side by side, where the configuration names none and the audit's own default
-is a softmax: one beta would be sharp for one model and next to uniform for another. Ten items are a usual list."""
 
 
 def read_audits(value: object, info: ValidationInfo) -> dict[str, Audit]:
@@ -53,14 +48,7 @@ def read_audits(value: object, info: ValidationInfo) -> dict[str, Audit]:
         raise together(wrong)
     if not read:
         raise mistake((), {}, f"at least one of {', '.join(f'[audits.{name}]' for name in AUDITS)}")
-    several = len(info.data.get("models", ())) > 1
-    return {name: _compared(audit) if several else audit for name, audit in read.items()}
-
-
-def _compared(audit: Audit) -> Audit:
-    if "policy" in audit.model_fields_set or not isinstance(getattr(audit, "policy", None), Softmax):
-        return audit
-    return audit.model_copy(update={"policy": COMPARED})
+    return read
 
 
 def read_audit(name: str, table: object, info: ValidationInfo) -> Audit:
@@ -126,7 +114,7 @@ class Configuration(Specification):
     device: Device = "cpu"
     """What computes: "cpu", "cuda" or "cuda:1". Whatever does not use a GPU is computed on the CPU, and the run says
     what that is; a model with a `device` of its own stays there. A GPU's numbers differ in their last digits, so that
-    a run is not resumed on another device."""
+    steps are computed again on another device if they use it."""
     _written: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="wrap")
@@ -155,13 +143,40 @@ class Configuration(Specification):
 
     @property
     def hash(self) -> str:
-        """The same hash, the same numbers on the same data, by the same version: the engine is left out."""
-        written = {key: value for key, value in self._written.items() if key not in ("engine", "device")}
-        if self.device != "cpu":
-            written["device"] = self.device
-        settings = [(m.label, m.kind, as_data(m.recommender)) for m in self.measured]
-        text = json.dumps([written, settings], sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()
+        """A digest of the resolved settings of every step: with the same digest and data, the numbers are the same.
+
+        Defaults are included, whoever has set them. The engine and `Recommender.execution_settings` are not.
+        """
+        steps = [
+            (model.label, name, model_digest(model), audit_digest(name, audit))
+            for model in self.measured
+            for name, audit in self.steps(model).items()
+        ]
+        return digest([self.seed, self.device, _plain_split(self.split), steps])
+
+
+def digest(value: object) -> str:
+    """The SHA-256 digest of plain values."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def model_digest(model: Model) -> str:
+    """A digest of the settings of a recommender that its numbers depend on."""
+    settings = as_data(model.recommender)
+    needed = {name: value for name, value in settings.items() if name not in model.recommender.execution_settings}
+    return digest([model.kind, needed])
+
+
+def audit_digest(name: str, audit: Audit) -> str:
+    """A digest of the settings of an audit."""
+    return digest([name, as_data(audit)])
+
+
+def _plain_split(split: Splitter) -> list[object]:
+    """The settings of a split; of files their names alone, since the data have a digest of their own."""
+    settings = split.model_dump(mode="python")
+    plain = {name: value.name if isinstance(value, Path) else value for name, value in settings.items()}
+    return [type(split).__name__, plain]
 
 
 def read(path: str | Path) -> Configuration:

@@ -141,11 +141,14 @@ def estimate_steps(
     return RunEstimate(tuple(found), tuple(_advice(config, found, split.train)), spent)
 
 
-def check_log(config: Configuration, train: Interactions) -> None:
-    """That the log offers what audits ask about, and something to learn from."""
+def check_log(config: Configuration, train: Interactions, done: Collection[tuple[str, str]] = ()) -> None:
+    """Refuse a log that lacks what audits ask about, or that models cannot learn from, before anything is computed.
+
+    `done` are the (model, audit) that need not be computed again.
+    """
     for audit in config.audits.values():
         audit.check(train)
-    for model in config.measured:
+    for model, _ in _left(config, done):
         model.recommender.check_log(train)
 
 
@@ -343,7 +346,9 @@ def _audited(config: Configuration, audit: Audit, subject: Subject) -> _Taken:
         seconds, engine = timed(partial(run, whole=False))
     except RecauditError:
         raise
-    except Exception:  # an audit that holds answers against pieces: it is timed as it is
+    except Exception as error:  # an audit that holds answers against pieces: it is timed as it is
+        if machine_error(error) is not None:
+            raise  # the whole needs no less memory than a part
         seconds, engine = timed(partial(run, whole=True))
     return _Taken(seconds + engine.left_out, max(0.0, seconds - engine.inside))
 

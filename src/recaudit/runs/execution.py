@@ -1,4 +1,4 @@
-"""Carry a configuration out: read, split, fit, audit, report; interrupted, it goes on where it stopped."""
+"""Run a configuration: read, split, fit, audit, report; a run that was interrupted is resumed."""
 
 from __future__ import annotations
 
@@ -6,23 +6,30 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
 
 from recaudit import __version__, lock
+from recaudit.arrays import IntArray
 from recaudit.audits import spill
+from recaudit.audits.asking import FAILURES
 from recaudit.audits.audit import Subject
+from recaudit.audits.failures import cause_of
 from recaudit.data.interactions import Interactions
 from recaudit.data.splits import Split
 from recaudit.engines import track, working
 from recaudit.errors import NotSupportedError
 from recaudit.folders import REPORT, check_same, read_manifest
-from recaudit.folders.places import place_of
 from recaudit.machine import release_memory
 from recaudit.models.checks import check_device
+from recaudit.models.given.black_box import BlackBox
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.estimate import RunEstimate, check_log, check_room, estimate_steps
 from recaudit.runs.folder import Journal, Run
 from recaudit.runs.manifest import AuditRecord, DataRecord, InputFileRecord, ModelRecord, machine, versions
 from recaudit.runs.recommenders import Model
+from recaudit.runs.resumption import Resumption, resumption_of, step_inputs
+from recaudit.runs.shared_users import find_shared_users, restrict_users
 from recaudit.specification import as_data
 
 Report = Callable[[Run], str]
@@ -31,6 +38,8 @@ Report = Callable[[Run], str]
 
 Before = Callable[[RunEstimate], None]
 """What is done with the estimate of a run before it starts: raise to stop it."""
+Resumed = Callable[[Resumption], None]
+"""What is done with the decision about the steps of a former run."""
 
 LARGE = 5_000_000
 """Ratings from which a run says beforehand what it will take: slices of a smaller log are a large part of it."""
@@ -43,44 +52,75 @@ def execute(
     out: str | Path,
     *,
     fresh: bool = False,
+    requery: bool = False,
     report: Report | None = None,
     before: Before | None = None,
+    resumed: Resumed | None = None,
 ) -> Run:
-    """Run every audit of every model into the folder `out`, then write what `report` says, and return the complete run.
+    """Run every audit of every model into the folder `out`, write the report, and return the complete run.
 
-    A folder that holds this very run (same configuration, data and version) is gone on with: finished steps
-    stay as they are, and a model whose steps are all finished is not fitted again. The numbers are those of a
-    run that was never interrupted. A file that is no longer as it was written is told by name, and its step is done
-    again. `fresh` starts over. An audit that a model cannot be put to is noted as skipped, with the reason, and stops
-    nothing. Memory that the machine lacks is refused before anything is fitted. `before` is told what the steps that
-    are left will take, where the log has `LARGE` ratings or more.
+    If the folder holds a run of the same version, its steps are kept as long as everything that they depend on is the
+    same (settings with their defaults, data, split, seed, device), and a model whose steps are all kept is not fitted
+    again. The numbers are those of a run that was never interrupted. Steps that failed for a cause that may pass, such
+    as a service that did not answer, and steps with a damaged file are computed again. A folder of which nothing could
+    be kept is refused.
+
+    Args:
+        config: What is run.
+        out: The run folder.
+        fresh: If True, delete the results in the folder and start over.
+        requery: If True, query systems behind an address again, whatever answers are in their cache, and keep all other
+            steps.
+        report: Makes the page of the run.
+        before: Called with what the remaining steps will take, if the log has `LARGE` ratings or more.
+        resumed: Called with what becomes of the steps of a former run, before anything is computed.
     """
     stages = 2 + sum(1 + len(config.steps(model)) for model in config.measured)
-    for _ in track(_stages(config, Path(out), fresh, report, before), "Run", stages):
+    options = _Options(fresh, requery, report, before, resumed)
+    for _ in track(_stages(config, Path(out), options), "Run", stages):
         pass
-    return Run.open(out)
+    return Run.open(out, parts=_parts(config))
 
 
-def _stages(
-    config: Configuration, out: Path, fresh: bool, report: Report | None, before: Before | None
-) -> Iterator[None]:
+class _Options(NamedTuple):
+    """The arguments of `execute`."""
+
+    fresh: bool
+    requery: bool
+    report: Report | None
+    before: Before | None
+    resumed: Resumed | None
+
+
+def _stages(config: Configuration, out: Path, options: _Options) -> Iterator[None]:
     """The work, pausing after each stage so that progress can be told."""
     check_device(config.device)
     former = read_manifest(out)
-    if former is not None and (not fresh or former.kind != "audit"):
-        check_same(out, former, "audit", {"settings": config.hash})
+    if former is not None and (not options.fresh or former.kind != "audit"):
+        check_same(out, former, "audit", {})
     with working(f"reading {config.data.label}"):
         files = {name: InputFileRecord.of(file) for name, file in config.split.files(config.data).items()}
         data, (train, test) = config.split.load(config.data, config.seed)
-    check_log(config, train)
+    users = find_shared_users((model.recommender for model in config.measured), train, config.seed)
+    planned = step_inputs(config, data, Split(train, test), users)
+    kept = (
+        ()
+        if former is None or options.fresh
+        else resumption_of(AuditRecord.of(former, out), planned, requery=options.requery).kept
+    )
+    check_log(config, train, kept)
     record = DataRecord.of(config.data.label, data, train, test, files)
     out.mkdir(parents=True, exist_ok=True)
-    with lock.alone(out), spill.aside(place_of(_parts(config) or out)):
-        journal = Journal.begin(out, _new_manifest(config, record), fresh=fresh)
+    with lock.alone(out), spill.aside(_parts(config) or out.absolute()):
+        new = _new_manifest(config, record, requery=options.requery)
+        journal = Journal.begin(out, new, planned, fresh=options.fresh, requery=options.requery, parts=_parts(config))
+        journal.add_data(data, train)
+        if options.resumed is not None:
+            options.resumed(journal.resumption)
         if journal.manifest.status != "complete":
             check_room(config, train, journal.manifest.settled)
-            if before is not None and len(data) >= LARGE:
-                before(estimate_steps(config, data, Split(train, test), journal.manifest.settled, SHORT))
+            if options.before is not None and len(data) >= LARGE:
+                options.before(estimate_steps(config, data, Split(train, test), journal.manifest.settled, SHORT))
                 release_memory()
         yield
         for model in config.measured:
@@ -88,7 +128,8 @@ def _stages(
             if all((model.label, name) in journal.manifest.settled for name in steps):
                 yield from (None for _ in range(1 + len(steps)))
                 continue
-            yield from _audited(config, model, data, Split(train, test), journal)
+            yield from _audited(config, model, data, Split(train, test), journal, users)
+        report = options.report
         unreported = report is not None and REPORT not in journal.folder.manifest.files
         if journal.manifest.status != "complete" or unreported:
             with working("report"):
@@ -96,13 +137,24 @@ def _stages(
         yield
 
 
-def _audited(config: Configuration, model: Model, data: Interactions, split: Split, journal: Journal) -> Iterator[None]:
-    """Fit a model and put it to its audits; it is let go before the next one is fitted."""
+def _audited(
+    config: Configuration,
+    model: Model,
+    data: Interactions,
+    split: Split,
+    journal: Journal,
+    users: IntArray | None,
+) -> Iterator[None]:
+    """Fit a model and run its audits, lists for these users only; it is deleted before the next one is fitted."""
     start = time.perf_counter()
     with working(f"{model.label}: fit"):
-        fitted = model.recommender.fit(split.train, rng=config.seed)
+        fitted = restrict_users(model.recommender.fit(split.train, rng=config.seed), users)
     journal.add_fit(model.label, _seconds_since(start))
     release_memory()
+    if isinstance(fitted, BlackBox) and fitted.service is not None:
+        since = journal.manifest.answers_since
+        fitted.service.session.run = journal.manifest.id
+        fitted.service.session.not_before = 0.0 if since is None else datetime.fromisoformat(since).timestamp()
     subject = Subject(fitted, model.recommender, data, split.test)
     yield
     for name, audit in config.steps(model).items():
@@ -116,21 +168,26 @@ def _audited(config: Configuration, model: Model, data: Interactions, split: Spl
                     _ = result.writers  # what is made when it is first looked at belongs to the step
             except NotSupportedError as error:
                 journal.add_skip(model.label, name, str(error))
+            except FAILURES as error:
+                journal.add_skip(model.label, name, cause_of(error), failed=True)
             else:
-                journal.add_step(model.label, name, result, _seconds_since(start), device)
+                seconds, queried = _seconds_since(start), isinstance(fitted, BlackBox)
+                journal.add_step(model.label, name, result, seconds, device, queried=queried)
                 del result  # its tables are written, and the next audit needs the room
             release_memory()
         yield
 
 
-def _parts(config: Configuration) -> str | None:
-    """Where the parts of large tables are written, if elsewhere than in the run's folder."""
+def _parts(config: Configuration) -> Path | None:
+    """The folder in which parts of large tables are written, if it is not the run folder."""
     parts: str | None = getattr(config.engine, "parts", None)
-    return parts
+    return None if parts is None else Path(parts).absolute()
 
 
-def _new_manifest(config: Configuration, data: DataRecord) -> AuditRecord:
+def _new_manifest(config: Configuration, data: DataRecord, *, requery: bool) -> AuditRecord:
     return AuditRecord(
+        id=uuid4().hex,
+        answers_since=datetime.now(UTC).isoformat() if requery else None,
         recaudit=__version__,
         status="running",
         seed=config.seed,

@@ -68,14 +68,12 @@ def history(
     *,
     as_given: bool = False,
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95,
-    samples: Annotated[int, Field(ge=2)] = 1000,
     correction: Correction = "holm",
-    rng: int = 0,
 ) -> RunHistory:
     """Every number of several runs, in the order in which they were started, or `as_given`.
 
-    Intervals are those that each run has; the last two runs are compared as `ra.compare` does it, with the confidence,
-    samples and correction that are given here. Models are followed by their label.
+    Intervals are those that each run has; the last two runs are compared as `ra.compare` does it, with the
+    confidence and correction that are given here. Models are followed by their label.
     """
     opened = [run if isinstance(run, Run) else Run.open(run) for run in runs]
     if len(opened) < 2:
@@ -87,7 +85,8 @@ def history(
     ordered = opened if as_given else sorted(opened, key=lambda run: run.manifest.started)
     last, why_not = None, ""
     try:
-        last = compare(*ordered[-2:], confidence=confidence, samples=samples, correction=correction, rng=rng)
+        found = compare(*ordered[-2:], confidence=confidence, correction=correction)
+        last, why_not = (None, found.cautions[0].text) if found.is_refused else (found, "")
     except InputError as error:
         if error.argument not in ("after", "models"):
             raise

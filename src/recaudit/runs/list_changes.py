@@ -33,6 +33,7 @@ def list_changes(before: Run, after: Run, name: str, labels: tuple[str, str]) ->
     first, second = (
         run.table(label, audit, "lists")
         .select(pl.col("user", "item").cast(pl.String), "rank")
+        .unique(["user", "item"], keep="first", maintain_order=True)
         .join(_titles(run, label, audit), on="item", how="left", maintain_order="left")
         for run, label in zip((before, after), labels, strict=True)
     )
@@ -67,5 +68,7 @@ def _kept(before: Run, after: Run, labels: tuple[str, str], audit: str) -> bool:
 
 def _titles(run: Run, label: str, audit: str) -> pl.DataFrame:
     """item, title: the id where there is none."""
-    items = run.table(label, audit, "items").select(pl.col("item").cast(pl.String), "title")
+    items = (
+        run.table(label, audit, "items").select(pl.col("item").cast(pl.String), "title").unique("item", keep="first")
+    )
     return items.with_columns(pl.col("title").fill_null(pl.col("item")))

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Annotated, Any, Literal, Self, final
 
 import torch
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from recaudit import __version__, folders
+from recaudit.audits.facts import check_facts
 from recaudit.data import Interactions
-from recaudit.errors import DamagedError
-from recaudit.folders.manifest import FileRecord, Record
+from recaudit.folders.manifest import MANIFEST, FileRecord, Record, damaged_manifest, field_words
+
+Seconds = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+def _time(text: str) -> str:
+    datetime.fromisoformat(text)
+    return text
 
 
 @final
@@ -24,7 +34,7 @@ class InputFileRecord(Record):
 
     name: str
     """Without its folder."""
-    bytes: int
+    bytes: Count
     sha256: str
 
     @classmethod
@@ -42,21 +52,21 @@ class DataRecord(Record):
     """Of the log that was made of the files."""
     files: dict[str, InputFileRecord] = Field(default_factory=dict)
     """The user's own files, by what they hold: ratings, or train and test; items, users."""
-    users: int
-    items: int
-    ratings: int
-    train: int
-    test: int
+    users: Count
+    items: Count
+    ratings: Count
+    train: Count
+    test: Count
     scale: tuple[float, float]
     attributes: tuple[str, ...]
     categories: tuple[str, ...]
-    unrated_items: int = 0
+    unrated_items: Count = 0
     """Items of the catalogue that nobody rated."""
-    silent_users: int = 0
+    silent_users: Count = 0
     """Users of the catalogue without ratings."""
     period: tuple[float, float] | None = None
     """The first and the last time of a rating, as the log has times; None where it has none."""
-    facts: dict[str, int] = Field(default_factory=dict)
+    facts: dict[str, Count] = Field(default_factory=dict)
     """What was counted while the files were read: `skipped_rows` that could not be read, `items_left_out` and
     `users_left_out`, rows about items and users that have no ratings."""
 
@@ -100,8 +110,31 @@ class ModelRecord(Record):
     """Whether it was made elsewhere, so that nothing shows that it has not seen the held-out ratings."""
     floor: bool = False
     """Whether the run added it, so that every number has something to be compared with."""
-    fit_seconds: float | None = None
+    fit_seconds: Seconds | None = None
     """None until it was fitted."""
+
+
+@final
+class StepInputs(Record):
+    """What the numbers of a step depend on, as digests: a step is kept as long as they are the same."""
+
+    data: str
+    """Of the log and of its two parts."""
+    model: str
+    """Of the kind and the settings of its recommender."""
+    audit: str
+    """Of the settings of the audit, defaults included."""
+    users: str = ""
+    """Of the users that every model of the run is measured on; empty if no model restricts them."""
+    seed: int
+    device: str
+    """What computes the audit, if it can be computed on another device than the CPU."""
+
+    def differences(self, other: StepInputs | None) -> list[str]:
+        """The names of the inputs that are not the same; "inputs" if the other ones are not known."""
+        if other is None:
+            return ["inputs"]
+        return [name for name in StepInputs.model_fields if getattr(self, name) != getattr(other, name)]
 
 
 @final
@@ -114,18 +147,32 @@ class StepRecord(Record):
     """What the numbers depend on, as the result says it: what was asked, and over it what it turned out to be."""
     asked: dict[str, Any] = Field(default_factory=dict)
     """The settings of the audit alone; empty where the version that wrote the folder did not say."""
-    seconds: float
+    seconds: Seconds
     device: str = "cpu"
     """What computed it."""
+    inputs: StepInputs | None = None
+    """What the numbers depend on; None in a folder of an earlier version."""
+    queried: bool = False
+    """Whether the model is a system that was queried."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_facts(self.audit, self.asked, self.settings)
+        return self
 
 
 @final
 class SkipRecord(Record):
-    """An audit that one model cannot be put to, and why: nothing is missing from the folder."""
+    """An audit that has no result for one model, and why: nothing is missing from the folder."""
 
     model: str
     audit: str
     reason: str
+    failed: bool = False
+    """Whether the audit failed for a cause that may pass, so that it is tried again when the run is resumed. Otherwise
+    the model does not support it."""
+    inputs: StepInputs | None = None
+    """What that depends on; None in a folder of an earlier version."""
 
 
 @final
@@ -136,10 +183,10 @@ class AuditRecord(Record):
     """The version that wrote the folder."""
     status: Literal["running", "complete"]
     """Complete once every step and the report are written."""
-    seed: int
-    started: str
+    seed: Annotated[int, Field(ge=0)]
+    started: Annotated[str, AfterValidator(_time)]
     """ISO 8601, UTC."""
-    seconds: float
+    seconds: Seconds
     """Time spent, over all sittings of an interrupted run."""
     config: dict[str, Any]
     """As in the TOML file."""
@@ -155,19 +202,47 @@ class AuditRecord(Record):
     """What computes whatever can be computed on it."""
     steps: tuple[StepRecord, ...]
     skipped: tuple[SkipRecord, ...] = ()
+    id: str = ""
+    """A random id: answers of a service that this run queried are recorded under it."""
+    answers_since: str | None = None
+    """From when on answers of a service count (ISO 8601), if they were queried again on request."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for wrong in self._contradictions():
+            raise ValueError(wrong)
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
+        """What in the fields together cannot be."""
+        labels = [model.label for model in self.models]
+        if all(model.floor for model in self.models):
+            yield "models: none was audited"
+        if len(set(labels)) < len(labels):
+            yield "models: two have the same label"
+        records: list[StepRecord | SkipRecord] = [*self.steps, *self.skipped]
+        steps = Counter((step.model, step.audit) for step in records)
+        if any(count > 1 for count in steps.values()):
+            yield "steps: an audit of a model is there twice"
+        if any(model not in labels for model, _ in steps):
+            yield "steps: a model is not among the models"
+        asked: dict[str, Mapping[str, Any]] = {}
+        for step in self.steps:
+            # A policy that follows from a model's scores differs between models.
+            own = {name: value for name, value in step.asked.items() if not isinstance(value, Mapping)}
+            if asked.setdefault(step.audit, own) != own:
+                yield f"steps: the audit {step.audit!r} has other settings for another model"
+        for name in ("data", "split", "audits", "engine"):
+            if not isinstance(self.config.get(name, {}), Mapping):
+                yield f"config.{name}: a table is expected"
 
     @classmethod
-    def of(cls, kept: folders.Manifest) -> AuditRecord:
-        """As the folder has kept it."""
+    def of(cls, kept: folders.Manifest, path: Path) -> AuditRecord:
+        """Return what the manifest of the folder at `path` says about an audit."""
         try:
             return cls.model_validate({**kept.record, "recaudit": kept.recaudit, "status": kept.status})
         except ValidationError as error:
-            raise DamagedError(
-                "path",
-                received=f"a manifest of an audit with {error.error_count()} fields that are wrong",
-                expected="one that recaudit wrote",
-                remedy="Put it back from a copy, or run again in another folder.",
-            ) from None
+            raise damaged_manifest(path / MANIFEST, f"in which {field_words(error, 'record')}") from None
 
     def kept(self) -> folders.Manifest:
         """As a folder keeps it."""

@@ -70,6 +70,8 @@ def read_model(value: object, info: ValidationInfo, registry: Registry = MODELS,
 
     `also` are keys of the table that were read already, to be suggested like the recommender's own.
     """
+    if isinstance(value, Model):
+        return value
     kind, table = take_kind(registry, value)
     wrong: list[ValidationError] = []
     try:

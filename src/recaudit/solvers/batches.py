@@ -13,6 +13,8 @@ from recaudit.solvers.checks import require
 Part = TypeVar("Part")
 Found = TypeVar("Found")
 
+CPU_MEMORY = 1 << 29
+"""Bytes that a solve may hold for each core beside its input and its answer, unless another limit is given."""
 _DOUBLE = 8
 # On a CPU small problems are solved together up to this many (item, target) pairs; beyond, padding costs more.
 _CPU_PAIRS = 4_000_000
@@ -47,6 +49,13 @@ def least_memory(items: int, actions: int, targets: int = 1) -> int:
     """Bytes that a problem of this size needs to be solved `targets` at a time."""
     problem, target = _bytes_of(items, actions)
     return 2 * (problem + targets * target)
+
+
+def working_memory(items: int, actions: int, targets: int, problems: int) -> int:
+    """Bytes that a core holds at most while it solves problems of this size on a CPU, with the default limit."""
+    problem, target = _bytes_of(items, actions)
+    scores = _DOUBLE * max(items * targets, min(problems * items * targets, _CPU_PAIRS))
+    return min(CPU_MEMORY // 2, scores) + min(CPU_MEMORY // 2, problem + targets * target)
 
 
 def plan_batches(counts: Sequence[int], items: int, actions: int, memory_limit: int, on_cpu: bool) -> Iterator[Batch]:

@@ -33,7 +33,7 @@ from recaudit.solvers.checks import (
 from recaudit.solvers.softmax.maximize import maximize_softmax
 from recaudit.solvers.solution import Solution, status_of
 from recaudit.status import Status
-from recaudit.ties import TIE
+from recaudit.ties import TIE, TieKeys
 
 # (target, item) pairs whose largest margins are computed at once: 8 MB for each array of them.
 _BLOCK = 1 << 20
@@ -51,7 +51,7 @@ class MarginSolution(Solution):
     """The largest margin of each target over all other items: +inf where there is none. Failed where the linear program
     had no answer; `evaluations` counts the linear programs."""
 
-    reachable: BoolArray  # (n,): whether `actions` make the target the top item; of tied items the first is
+    reachable: BoolArray  # (n,): whether `actions` make the target the top item; of tied items `ties` say which is
     settled: BoolArray  # (n,): whether `reachable` is known: it is reached, or no action in the box does
 
 
@@ -74,12 +74,14 @@ def top1_margin(
     tol: float = 1e-7,
     *,
     exact: bool = False,
+    ties: TieKeys | None = None,
 ) -> MarginSolution:
     """The largest margin of each target over the actions in the box; arguments as for `maximize_softmax`. Margins of
     reachable targets are exact to `tol`, in units of the scores; how far an unreachable one is away is bounded, or with
-    `exact=True` solved too."""
+    `exact=True` solved too. `ties` (1, items): which of tied items is on top; the first of them by default."""
     scores = as_affine_scores(slope, intercept, lower, upper)
-    problem = _MarginProblem(*scores, check_positive("tol", tol), exact)
+    keys = TieKeys.in_order(len(scores[1])) if ties is None else ties
+    problem = _MarginProblem(*scores, check_positive("tol", tol), exact, keys)
     return problem.solve(as_positions("targets", targets, len(problem.intercept)).cpu().numpy())
 
 
@@ -94,7 +96,7 @@ def hull_vertices(points: Array, targets: Array, tol: float = 1e-9) -> HullVerti
     centred = X - X.mean(dim=0)
     unit = (centred / (float(centred.abs().max()) or 1.0)).numpy()
     level, ends = np.zeros(len(X)), np.ones(X.shape[1])
-    problem = _MarginProblem(unit, level, -ends, ends, tol, exact=False)
+    problem = _MarginProblem(unit, level, -ends, ends, tol, False, TieKeys.in_order(len(X)))
 
     directions = maximize_softmax(unit, level, positions, _HULL_BETA, -1.0, 1.0, tol=1e-2).actions
     vertex = problem.margins_at(positions, directions) > tol
@@ -115,6 +117,7 @@ class _MarginProblem(AffineScores):
 
     tol: float
     exact: bool
+    ties: TieKeys  # one row
 
     def solve(self, targets: IntArray) -> MarginSolution:
         """The cheap bounds first: one rival, then the softmax, then a linear program for what they leave open."""
@@ -150,7 +153,7 @@ class _MarginProblem(AffineScores):
         for start in range(0, len(targets), height):
             rows = slice(start, start + height)
             scores = product(actions[rows], self.slope) + torch.from_numpy(self.intercept)
-            out[rows] = rank_of(scores, torch.from_numpy(targets[rows])) == 1
+            out[rows] = rank_of(scores, torch.from_numpy(targets[rows]), self.ties.repeated(len(scores))) == 1
         return out
 
     def _never(self, targets: IntArray, bound: FloatArray) -> BoolArray:
@@ -166,10 +169,12 @@ class _MarginProblem(AffineScores):
         never: BoolArray = bound < -most * len(self.intercept)
         close = np.flatnonzero(~never & (bound <= most))
         least = TIE * (float((centre - reach).max()) if (centre > reach).any() or not len(close) else self._least())
+        keys = self.ties.of_row()
         for row in close:
             target = targets[row]
-            ahead = self.slope[target] - self.slope[:target]
-            lead = ahead @ middle + np.abs(ahead) @ half + self.intercept[target] - self.intercept[:target]
+            first = keys < keys[target]
+            ahead = self.slope[target] - self.slope[first]
+            lead = ahead @ middle + np.abs(ahead) @ half + self.intercept[target] - self.intercept[first]
             never[row] = lead.min(initial=np.inf) <= least
         return never
 

@@ -51,7 +51,7 @@ class AuditContract:
 
     def test_it_is_frozen_and_refuses_unknown_settings(self) -> None:
         with pytest.raises(ValidationError, match="frozen"):
-            self.audit.samples = 3
+            self.audit.confidence = 0.5
         with pytest.raises(InputError, match="surprise"):
             type(self.audit)(**dict(self.audit), surprise=1)  # type: ignore[call-arg]  # which is what is refused
 
@@ -87,6 +87,16 @@ class AuditContract:
                 assert row["lower"] <= row["value"] + 1e-12
                 assert row["upper"] >= row["value"] - 1e-12
 
+    def test_values_are_within_the_bounds_of_their_metric(self, result: Result) -> None:
+        users = result.users if result.has_table("users") else _NOBODY
+        for name, metric in result.metrics.items():
+            lowest, highest = metric.bounds
+            own = users[name].drop_nulls().to_list() if name in users.columns else []
+            overall = result.frame.filter(pl.col("metric") == name)["value"].drop_nulls().to_list()
+            for value in (*own, *overall):
+                assert lowest is None or value >= lowest - 1e-9
+                assert highest is None or value <= highest + 1e-9
+
     def test_any_grouping_of_people_applies(self, result: Result) -> None:
         own = [name for name in result.metrics if "users" in result.tables and name in result.users.columns]
         if not own:
@@ -103,7 +113,7 @@ class AuditContract:
         terms = by_group(result.table("terms"), result.table("people") if "people" in result.tables else _NOBODY)
         questions = terms.select(*QUESTION, "scale").unique(maintain_order=True)
         users = terms["user"].unique().sort()
-        values = Terms(terms, users, questions).values(np.ones((1, len(users))))[0]
+        values = Terms(terms, users, questions).values()
         found = questions.with_columns(found=pl.Series(values))
         told = pl.concat(
             [result.frame.with_columns(by=pl.lit(""), group=pl.lit("")).select(result.groups.columns), result.groups]

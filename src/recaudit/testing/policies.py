@@ -11,8 +11,10 @@ from pydantic import ValidationError
 
 from recaudit.errors import InputError
 from recaudit.policies import Policy
+from recaudit.ties import TieKeys
 
 ROWS, ITEMS = 6, 9
+TIES = TieKeys.in_order(ITEMS)
 
 
 class PolicyContract:
@@ -33,13 +35,13 @@ class PolicyContract:
         return mask
 
     def test_probabilities_sum_to_one_over_the_allowed(self, scores: torch.Tensor, allowed: torch.Tensor) -> None:
-        logs = self.policy.log_probabilities(scores, allowed)
+        logs = self.policy.log_probabilities(scores, allowed, TIES)
         assert (logs[~allowed] == -torch.inf).all()  # so in the first row, where nothing is allowed, everywhere
         assert logs[1, 4] == pytest.approx(0)  # the only allowed item of its row
         torch.testing.assert_close(logs[1:].exp().sum(1), torch.ones(ROWS - 1, dtype=torch.float64))
 
     def test_a_better_item_is_never_less_likely(self, scores: torch.Tensor, allowed: torch.Tensor) -> None:
-        logs = self.policy.log_probabilities(scores, allowed)
+        logs = self.policy.log_probabilities(scores, allowed, TIES)
         for row in range(1, ROWS):
             inside = allowed[row]
             order = torch.argsort(scores[row][inside])
@@ -49,7 +51,7 @@ class PolicyContract:
     @pytest.mark.parametrize("size", [1e-300, 1e-6, 1e6, 1e300])
     def test_scores_of_any_size_are_safe(self, allowed: torch.Tensor, size: float) -> None:
         scores = size * torch.from_numpy(np.random.default_rng(2).uniform(-1, 1, (ROWS, ITEMS)))
-        probabilities = self.policy.log_probabilities(scores, allowed).exp()
+        probabilities = self.policy.log_probabilities(scores, allowed, TIES).exp()
         assert not probabilities.isnan().any()
         torch.testing.assert_close(probabilities[1:].sum(1), torch.ones(ROWS - 1, dtype=torch.float64))
 
@@ -58,22 +60,22 @@ class PolicyContract:
         allowed = torch.ones_like(scores, dtype=torch.bool)
         scores[2, 3] = value
         with pytest.raises(InputError, match="scores"):
-            self.policy.log_probabilities(scores, allowed)
+            self.policy.log_probabilities(scores, allowed, TIES)
         allowed[2, 3] = False
-        assert self.policy.log_probabilities(scores, allowed)[2, 3] == -torch.inf
+        assert self.policy.log_probabilities(scores, allowed, TIES)[2, 3] == -torch.inf
 
     def test_draws_do_not_depend_on_the_block(self, scores: torch.Tensor, allowed: torch.Tensor) -> None:
         users, items = np.arange(10, 10 + ROWS).astype(np.uint64), np.arange(ITEMS).astype(np.uint64)
-        together = self.policy.sample(scores, allowed, 3, 7, users, items)
+        ties = TieKeys(users, items)
+        together = self.policy.sample(scores, allowed, 3, 7, users, items, ties)
         for row in range(ROWS):
             one = slice(row, row + 1)
-            np.testing.assert_array_equal(
-                together[one], self.policy.sample(scores[one], allowed[one], 3, 7, users[one], items)
-            )
+            alone = self.policy.sample(scores[one], allowed[one], 3, 7, users[one], items, ties.rows(one))
+            np.testing.assert_array_equal(together[one], alone)
 
     def test_a_list_has_each_allowed_item_at_most_once(self, scores: torch.Tensor, allowed: torch.Tensor) -> None:
         users, items = np.arange(ROWS).astype(np.uint64), np.arange(ITEMS).astype(np.uint64)
-        lists = self.policy.sample(scores, allowed, ITEMS, 0, users, items)
+        lists = self.policy.sample(scores, allowed, ITEMS, 0, users, items, TIES)
         for row in range(ROWS):
             listed = lists[row][lists[row] >= 0]
             assert sorted(listed) == torch.nonzero(allowed[row])[:, 0].tolist()
@@ -83,20 +85,21 @@ class PolicyContract:
         row = scores[3:4].expand(n, -1)
         allowed = torch.ones_like(row, dtype=torch.bool)
         users, items = np.arange(n).astype(np.uint64), np.arange(ITEMS).astype(np.uint64)
-        drawn = self.policy.sample(row, allowed, 1, 11, users, items)[:, 0]
+        drawn = self.policy.sample(row, allowed, 1, 11, users, items, TIES)[:, 0]
         shares = np.bincount(drawn, minlength=ITEMS) / n
-        expected = self.policy.log_probabilities(row[:1], allowed[:1]).exp()[0].numpy()
+        expected = self.policy.log_probabilities(row[:1], allowed[:1], TIES).exp()[0].numpy()
         np.testing.assert_allclose(shares, expected, atol=4 * np.sqrt(0.25 / n))
 
     def test_every_place_follows_the_probabilities_among_what_is_left(self) -> None:
         n, scores = 20_000, torch.tensor([[3.0, -1.0, 2.0, -2.0]], dtype=torch.float64)
         users, items = np.arange(n).astype(np.uint64), np.arange(4).astype(np.uint64)
         rows = scores.expand(n, -1)
-        drawn = self.policy.sample(rows, torch.ones_like(rows, dtype=torch.bool), 3, 13, users, items)
+        ties = TieKeys.in_order(4)
+        drawn = self.policy.sample(rows, torch.ones_like(rows, dtype=torch.bool), 3, 13, users, items, ties)
         for slate in permutations(range(4), 3):
             left, expected = torch.ones(1, 4, dtype=torch.bool), 1.0
             for item in slate:
-                expected *= float(self.policy.log_probabilities(scores, left)[0, item].exp())
+                expected *= float(self.policy.log_probabilities(scores, left, ties)[0, item].exp())
                 left[0, item] = False
             assert (drawn == slate).all(axis=1).mean() == pytest.approx(expected, abs=4 * np.sqrt(0.25 / n))
 

@@ -89,7 +89,7 @@ class TestEveryModel:
         assert len(ra.accuracy(made, some_ratings(1), k=3).frame)
         assert len(ra.exposure(made, k=3).frame)
         if name in VECTORS:
-            assert len(ra.folding(made, k=3, samples=2).frame)
+            assert len(ra.folding(made, k=3).frame)
         if made.response is None:
             with pytest.raises(NotSupportedError):
                 ra.reachability(made, actions=NextK(2), users=1)

@@ -252,7 +252,7 @@ def test_the_whole_way_through_audits(data: Interactions, alpha: float) -> None:
     ra.accuracy(adapt(als(split.train, alpha), split.train), split.test)
     ra.exposure(adapted)
     ra.folding(adapted)
-    found = ra.fidelity(adapted, audit=Reachability(actions=NextK(2), users=("u4",)), top=1)
+    found = ra.fidelity(adapted, audit=Reachability(actions=NextK(2), users=("u4",), policy=Softmax(beta=2.0)), top=1)
     told = dict(found.frame.select("metric", "value").iter_rows())
     assert told["refit_difference"] == 0
     assert told["median_error"] < 0.2

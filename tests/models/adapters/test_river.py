@@ -154,7 +154,7 @@ def test_audits(name: str) -> None:
     if name == "BiasedMF":
         assert "river's learn_one" in found.facts["rule"]
         assert len(ra.instability(made, viewers=3, editors=3, refits=1).frame)
-        assert len(ra.folding(made, k=3, samples=2).frame)
+        assert len(ra.folding(made, k=3).frame)
 
 
 @pytest.mark.parametrize(

@@ -280,7 +280,7 @@ def test_folding_and_fidelity() -> None:
     data = some_ratings(0)
     model = adapt(fitted("SVD", data), data)
     assert model.rule.startswith("one pass of Surprise's own training")
-    assert len(ra.folding(model, k=3, samples=2).frame)
+    assert len(ra.folding(model, k=3).frame)
     result = ra.fidelity(model, audit=ra.Reachability(actions=HistoryEdits(2), users=2), top=1)
     assert result.pairs["realised"].is_not_null().all()
     assert model.recommender is not None

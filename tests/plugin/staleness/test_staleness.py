@@ -9,7 +9,7 @@ from recaudit.testing import AuditContract
 
 
 class TestStaleness(AuditContract):
-    audit = Staleness(k=5, samples=20)
+    audit = Staleness(k=5)
 
 
 def test_a_known_answer() -> None:

@@ -25,6 +25,7 @@ from recaudit.engines import track
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import Future, Past
 from recaudit.metrics.groupings import groupings
+from recaudit.metrics.inference import MIN_USERS, SampleEstimate
 from recaudit.metrics.intervals import mean, row
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, item_table, people_table, user_table
 from recaudit.policies import Policy, Softmax
@@ -33,8 +34,8 @@ from recaudit.solvers.distance.distances import Distance
 from recaudit.specification import Count, OneOf, Some, mistake
 from recaudit.status import Status
 
-# How many users are followed into the future where nothing is said: most, fewest, and times the items.
-_FOLLOWED, _FEWEST, _FOLLOWED_ITEMS = 20, 5, 100_000
+# How many users are followed into the future by default: at most, and times the items.
+_FOLLOWED, _FOLLOWED_ITEMS = 20, 100_000
 # Of more items than this the curves have few points: each is an audit of its own.
 _LARGE, _FEW_BETAS = 5000, (0.5, 6.0)
 
@@ -75,7 +76,7 @@ class Agency(RuleAudit):
     betas: tuple[PositiveFloat, ...] | None = None
     """Other betas of the policy, for the curves of everything but future lift, where they would take too long. By
     default 0.2, 0.5, 0.8 and 1 to 6, and where there are more than 5,000 items 0.5 and 6."""
-    policy: Annotated[Softmax, OneOf(POLICIES), BeforeValidator(_softmax), AfterValidator(_softmax)] = Softmax(beta=2.0)
+    policy: Annotated[Softmax, OneOf(POLICIES), BeforeValidator(_softmax), AfterValidator(_softmax)] = Softmax()
     """How scores become a recommendation: softmax."""
     distance: Distance = "hellinger"
     """How far apart two distributions are."""
@@ -83,7 +84,7 @@ class Agency(RuleAudit):
     """Whose recommendations are looked at."""
     followed: Count | None = None
     """How many of them to follow into the future, which takes the longest. By default 20, and where there are more than
-    5,000 items 100,000 divided by their number, but not fewer than 5. The intervals say what that costs."""
+    5,000 items 100,000 divided by their number, but not fewer than 10, without which there is no interval."""
     targets: Some | None = 100
     """The items whose chances are looked at."""
     editors: Some | None = 100
@@ -99,7 +100,7 @@ class Agency(RuleAudit):
         data, rng = subject.data, context.rng
         assert data is not None
         chosen = resolve_users(self.users, data, rng)
-        most = self.followed or min(_FOLLOWED, max(_FEWEST, _FOLLOWED_ITEMS // data.n_items))
+        most = self.followed or min(_FOLLOWED, max(MIN_USERS, _FOLLOWED_ITEMS // data.n_items))
         users, targets, editors, followed = (
             tuple(ids.gather(positions).to_list())
             for ids, positions in (
@@ -113,7 +114,7 @@ class Agency(RuleAudit):
         runner = AuditRunner(subject, data, context)
         sliced = [grouping for grouping in groupings(data, self.by) if grouping.over == "users"]
         by, asked_at = [grouping.by for grouping in sliced], data.users_at(users)
-        shared: dict[str, Any] = {"policy": self.policy, "confidence": self.confidence, "samples": self.samples}
+        shared: dict[str, Any] = {"policy": self.policy, "confidence": self.confidence}
         own = {"targets": targets, "by": (), **shared}
         others = {"viewers": users, "editors": editors, "distance": self.distance, "pairs": False, "by": by, **shared}
         questions: list[tuple[When, Reachability | Instability]] = [
@@ -144,7 +145,7 @@ class Agency(RuleAudit):
             raise NotSupportedError(next(iter(left_out)))
         answers = list(answered.values())
         missing = [name for names in left_out.values() for name in names]
-        unanswered = [{"metric": name, **row(np.nan, np.nan, np.nan, 0, len(users))} for name in missing]
+        unanswered = [{"metric": name, **row(SampleEstimate(value=np.nan, n=0), len(users))} for name in missing]
         tables = {
             "summary": pl.concat([*(a.frame for a in answers), pl.DataFrame(unanswered, SUMMARY_SCHEMA)]),
             "groups": pl.concat([a.groups for a in answers]),
@@ -219,11 +220,11 @@ def _own_ratings(agency: Agency, audit: Reachability, when: When, runner: AuditR
             items, members = (drawn, weights[positions]) if of_users else (drawn * weights, everybody)
             named, stand = (grouping.by, group), lifts.statuses(items)
             ratios.append(mean(metric, lifts.logs(items), members, *named, scale="geometric", statuses=stand))
-    made = agency.aggregated(ratios, data, rng, positions)
+    made = agency.aggregated(ratios, data, positions)
     summary = made["summary"]
     tables = {
         "summary": summary,
-        "groups": pl.concat([made["groups"], _item_contrast(agency, lifts, tiers, metric, rng)], how="diagonal"),
+        "groups": pl.concat([made["groups"], _item_contrast(agency, lifts, tiers, metric)], how="diagonal"),
         "series": _curves(agency, audit, metric, runner, summary),
         "terms": made["terms"],
         "users": user_table(users, {metric: np.exp(logs)}),
@@ -233,13 +234,13 @@ def _own_ratings(agency: Agency, audit: Reachability, when: When, runner: AuditR
     return Result(agency, tables, rng=rng, facts=_statuses(found))
 
 
-def _item_contrast(agency: Agency, lifts: Lifts, tiers: Tiers, metric: str, rng: int) -> pl.DataFrame:
+def _item_contrast(agency: Agency, lifts: Lifts, tiers: Tiers, metric: str) -> pl.DataFrame:
     """No rows where nobody has pairs in both groups: few users, who have seen everything popular."""
     first, second = (lifts.logs(lifts.weights(ids)) for ids in (tiers.first, tiers.second))
     if np.isnan(first - second).all():
         return pl.DataFrame(schema=GROUP_SCHEMA)
     groups = lifts.found, tiers.first, tiers.second
-    rows = contrast_items(*groups, confidence=agency.confidence, samples=agency.samples, rng=rng)
+    rows = contrast_items(*groups, confidence=agency.confidence)
     names = {"first": "popular", "second": "intermediate", "first / second": "popular / intermediate"}
     return rows.filter(pl.col("metric") == "lift").with_columns(
         pl.col("group").replace_strict(names), by=pl.lit(ITEM_CONTRAST), metric=pl.lit(metric)
@@ -285,7 +286,9 @@ def _editor_contrast(audit: Instability, metric: str, runner: AuditRunner) -> pl
     return found.contrast(tiers.first, tiers.second).select(
         pl.col("group").replace_strict(names),
         "value",
-        pl.col("lower", "upper").fill_nan(None),
+        "lower",
+        "upper",
+        "reason",
         "status",
         by=pl.lit(EDITOR_CONTRAST),
         metric=pl.lit(metric),
@@ -337,7 +340,10 @@ def _curves(
     horizons = (HORIZONS[:1] if large else HORIZONS) if agency.horizons is None else agency.horizons
     betas = (_FEW_BETAS if large else BETAS) if agency.betas is None else agency.betas
     curves = [pl.DataFrame(schema=SERIES_SCHEMA)]
-    wanted = ("horizon", horizons, agency.k), ("beta", () if metric == "future_lift" else betas, agency.policy.beta)
+    wanted = (
+        ("horizon", horizons, agency.k),
+        ("beta", () if metric == "future_lift" else betas, agency.policy.fixed_beta),
+    )
     for over, points, here in wanted:
         if others := [at for at in points if at != here]:
             curve = runner.curve(audit.model_copy(update={"by": ()}), over, others)

@@ -30,6 +30,8 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "higher",
             "times",
             still=unmoved,
+            bounds=(0.0, None),
+            average="geometric",
         ),
         Metric(
             f"{when}_mean_lift",
@@ -40,6 +42,7 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "higher",
             "times",
             still=unmoved,
+            bounds=(0.0, None),
         ),
         Metric(
             f"{when}_doubled",
@@ -50,6 +53,7 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "higher",
             "share",
             still=None if unmoved is None else 0.0,
+            bounds=(0.0, 1.0),
         ),
         Metric(
             f"{when}_instability",
@@ -62,16 +66,19 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "lower",
             decimals=4,
             still=0.0,
+            bounds=(0.0, None),
         ),
         Metric(
             f"{when}_unstable_share",
             f"{name} unstable pairs@k",
-            f"The share of pairs in which another user {moved} what a user is recommended farther than 0.5, {free}.",
-            "pairs with instability above 0.5 / pairs",
+            f"The share of the other users who {moved} what a user is recommended farther than 0.5, {free}. Averaged "
+            "over users.",
+            "mean over users of the share of others with instability above 0.5",
             "0 to 1; 0: no user depends on another that much.",
             "lower",
             "share",
             still=0.0,
+            bounds=(0.0, 1.0),
         ),
     )
 

@@ -13,7 +13,7 @@ from pydantic import Field, NonNegativeInt
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.audit import Context, CountMetrics, ListAudit, Subject, Verb
-from recaudit.audits.calibration.calibrator import Target, systems_of, with_system
+from recaudit.audits.calibration.calibrator import Target, check_times, systems_of, with_system
 from recaudit.audits.calibration.definitions import CALIBRATION
 from recaudit.audits.calibration.measures import Homogeneity, hellinger, kl, representation, total_variation
 from recaudit.audits.lists.accuracy import check_same_ids
@@ -62,6 +62,7 @@ class CalibrationAudit(ListAudit, CalibrationTarget, ABC):
         super().check(data)
         if self.categories is not None:
             systems_of(data, self.categories)
+        check_times(data, self)
 
 
 @final
@@ -141,7 +142,7 @@ class Calibration(CalibrationAudit):
     def _result(
         self, data: Interactions, shown: ListComparison, facts: Mapping[str, object], context: Context
     ) -> Result:
-        target, at, lists, bootstrap = shown.target, shown.at, shown.lists, self.bootstrap(context.rng)
+        target, at, lists = shown.target, shown.at, shown.lists
         p_value = self._p_values(data, shown, context)
         own = {name: target.mean(values) for name, values in shown.distances.items()}
         numbers = {**own, "uncalibrated_share": np.where(np.isnan(p_value), np.nan, p_value <= LEVEL)}
@@ -151,9 +152,9 @@ class Calibration(CalibrationAudit):
             for name, values in shown.distances.items():
                 ratios.append(mean(name, values[place], everybody, "category system", system))
         ratios += by_group(data, self.by, numbers, recommended, at)
-        averages = self.aggregated(ratios, data, context.rng, at, shown.user_ids)
+        averages = self.aggregated(ratios, data, at, shown.user_ids)
         catalogue = item_table(data).with_columns(consumed_share=pl.Series(data.item_counts / max(1, len(data))))
-        apart = of_items(*self.of_counts(catalogue), recommended, bootstrap, np.array([[0.0], [1.0]]))
+        apart = of_items(*self.of_counts(catalogue), recommended, self)
         counts = recommended.sum(axis=0).astype(np.int64)
         systems = next(iter(target.systems)) if len(target.systems) == 1 else dict(target.systems)
         return Result(

@@ -16,9 +16,10 @@ from recaudit.audits.calibration.measures import measurable
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError, did_you_mean
 from recaudit.policies.calibrated import Calibrated, CalibrationTarget, ScoreTransform
-from recaudit.ranking import ranks
+from recaudit.ranking import shared_ranks
 from recaudit.solvers.lists.calibrated import NO_CAP, CalibratedLists, calibrated_lists
 from recaudit.solvers.lists.objective import CategoryVectors, rank_weights
+from recaudit.ties import TieKeys
 
 Distance = Callable[[FloatArray, FloatArray], FloatArray]
 AnyTarget = TypeVar("AnyTarget", bound=CalibrationTarget)
@@ -135,21 +136,27 @@ def interests(history: sparse.csr_array, shares: sparse.csr_array) -> FloatArray
 def _weighted_history(data: Interactions, wanted: CalibrationTarget, shares: sparse.csr_array) -> sparse.csr_array:
     """(users + 1, items): the weight of every item of each history; nothing in the last row."""
     values = data.ratings if wanted.history_weights == "rating" else np.ones(len(data))
+    check_times(data, wanted)
     if wanted.half_life is not None:
         values = _recency(data, wanted.half_life, np.diff(shares.indptr) > 0)
     indptr = np.append(data.indptr, data.indptr[-1])
     return sparse.csr_array((values, data.items, indptr), shape=(data.n_users + 1, data.n_items))
 
 
-def _recency(data: Interactions, half_life: float, counts: BoolArray) -> FloatArray:
-    """(rows,): 2^(-age / half-life); the age is that before the user's latest item of those that count (items,)."""
-    if data.times is None:
+def check_times(data: Interactions, wanted: CalibrationTarget) -> None:
+    """Refuse a log without times if items count less the older they are."""
+    if wanted.half_life is not None and data.times is None:
         raise InputError(
             "history_weights",
             received="'recency' for a log without times",
             expected="a log with times",
             remedy="Name the time column when you build the log: time='timestamp', for instance.",
         )
+
+
+def _recency(data: Interactions, half_life: float, counts: BoolArray) -> FloatArray:
+    """(rows,): 2^(-age / half-life); the age is that before the user's latest item of those that count (items,)."""
+    assert data.times is not None
     times = data.times.astype(np.float64)
     latest = np.full(data.n_users, -np.inf)
     counted = counts[data.items]
@@ -207,6 +214,7 @@ class Calibrator:
         users: IntArray,
         n: int,
         *,
+        ties: TieKeys | None = None,
         weight: float | None = None,
         pool: IntArray | None = None,
         certify: bool = False,
@@ -214,12 +222,13 @@ class Calibrator:
         """Lists (users, n) with the policy's weight or another, out of all items or of a `pool` alone.
 
         `scores`, `allowed` (users, items), or (users, len(pool)); the lists are positions among those. A user at
-        position -1 is unknown to the log. With `certify`, how far each list's objective may be below the best one's.
+        position -1 is unknown to the log, and then `ties` has the keys of the users and all items. With `certify`, how
+        far each list's objective may be below the best one's.
         """
-        policy = self.policy
+        policy, ties = self.policy, self.data.tie_keys(users) if ties is None else ties
         items, vectors = np.arange(self._vectors.n_items), self._vectors
         if pool is not None:
-            items, vectors = pool, _only(vectors, pool)
+            items, vectors, ties = pool, _only(vectors, pool), ties.columns(pool)
         chosen = policy.weight if weight is None else weight
         allowed = allowed & ~self._must_not[items]
         return calibrated_lists(
@@ -235,6 +244,7 @@ class Calibrator:
             caps=self._caps,
             must=allowed & self._must[items] if self._must.any() else None,
             horizon=policy.horizon,
+            ties=ties,
             certify=certify,
         )
 
@@ -245,7 +255,7 @@ def transformed(scores: FloatArray, allowed: BoolArray, kind: ScoreTransform) ->
         return scores
     count = np.maximum(allowed.sum(axis=1, keepdims=True), 1)
     if kind == "rank":
-        place = ranks(torch.from_numpy(scores), torch.from_numpy(allowed), shared=True)
+        place = shared_ranks(torch.from_numpy(scores), torch.from_numpy(allowed))
         return np.asarray(np.where(allowed, 1 - (place - 1) / count, 0.0))
     if kind == "minmax":
         low = np.where(allowed, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)

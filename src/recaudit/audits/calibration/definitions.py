@@ -15,6 +15,7 @@ CALIBRATION = (
         "list's; natural logarithm",
         "0 to log(1 / smoothing), 4.6 for 0.01; 0: every interest has its share of the list.",
         "lower",
+        bounds=(0.0, None),
     ),
     Metric(
         "calibration_hellinger",
@@ -24,6 +25,7 @@ CALIBRATION = (
         "sqrt(sum over categories of (sqrt p - sqrt q)^2 / 2)",
         "0 to 1; 0: the same proportions; 1: nothing in common.",
         "lower",
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "calibration_tv",
@@ -34,6 +36,7 @@ CALIBRATION = (
         "0 to 1; 0: the same proportions; 1: nothing in common.",
         "lower",
         "share",
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "uncalibrated_share",
@@ -45,6 +48,7 @@ CALIBRATION = (
         "0 to 1; about 0.05 or less if lists were random draws from the users' own taste.",
         "lower",
         "share",
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "item_calibration_tv",
@@ -55,5 +59,6 @@ CALIBRATION = (
         "0 to 1; 0: an item that is consumed twice as often is recommended twice as often.",
         "neither",
         "share",
+        bounds=(0.0, 1.0),
     ),
 )

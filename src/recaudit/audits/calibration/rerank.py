@@ -158,7 +158,8 @@ def _block(
     row_of = np.full(scores.shape, -1, dtype=np.int64)
     scores[list_of, column], row_of[list_of, column] = relevance[rows], rows
     n = min(calibrator.policy.size, int(np.bincount(list_of).max()))
-    made = calibrator.solve(scores, row_of >= 0, users, n, pool=pool, certify=certify)
+    ties = calibrator.data.tie_keys_of(given.user_ids[block])
+    made = calibrator.solve(scores, row_of >= 0, users, n, ties=ties, pool=pool, certify=certify)
     which, rank = np.nonzero(made.lists >= 0)
     column = made.lists[which, rank]
     missed = None if made.certificate is None else made.certificate.gap

@@ -112,7 +112,8 @@ class CalibrationCurve(Audit):
             for n, length in enumerate(self.k)
             for m, name in enumerate(METRICS)
         ]
-        table, _ = aggregate(ratios, self.bootstrap(context.rng))
+        bounds = {ratio.metric: self.metric_bounds[ratio.metric.partition("@")[0]] for ratio in ratios}
+        table, _ = aggregate(ratios, bounds, self.confidence)
         at = pl.Series(np.repeat(self.weights, len(METRICS) * len(self.k)))
         series = table.with_columns(over=pl.lit("weight"), at=at).select(SERIES_SCHEMA.keys())
         longest = [series.filter(metric=f"{name}@{self.k[-1]}") for name in METRICS]
@@ -239,7 +240,7 @@ class Reranking(CalibrationAudit):
         def series() -> pl.DataFrame:
             if people.select("calibration_kl", "recall").drop_nulls().is_empty():
                 return pl.DataFrame(schema=SERIES_SCHEMA)
-            asked: dict[str, Any] = {name: getattr(self, name) for name in ("relevant", "confidence", "samples")}
+            asked: dict[str, Any] = {name: getattr(self, name) for name in ("relevant", "confidence")}
             curve = CalibrationCurve(weights=self.curve, k=(self.k,), policy=policy, **asked)
             found = curve.run(subject, rng=rng, engine=context.engine).series
             return found.with_columns(pl.col("metric").str.strip_suffix(f"@{self.k}"))
@@ -269,7 +270,7 @@ class Reranking(CalibrationAudit):
         assert subject.model is not None
         assert subject.test is not None
         data, rng = subject.model.data, context.rng
-        common: dict[str, Any] = {"k": self.k, "by": (), "confidence": self.confidence, "samples": self.samples}
+        common: dict[str, Any] = {"k": self.k, "by": (), "confidence": self.confidence}
         calibrated = Calibration(tested=self.tested, **wanted, **common).of_lists(data, lists, rng, context.engine)
         accurate = Accuracy(relevant=self.relevant, **common).of_lists(data, subject.test, lists, rng)
         results = [calibrated, accurate, Exposure(**common).of_lists(data, lists, rng)]
@@ -277,7 +278,7 @@ class Reranking(CalibrationAudit):
         if space is not None:
             own = JudgedLists(space, np.arange(len(lists)), lists).folding
             folded = [mean("log_folding", own, np.ones(len(lists)))]
-            frames.append(aggregate(folded, self.bootstrap(rng))[0])
+            frames.append(aggregate(folded, self.metric_bounds, self.confidence)[0])
             terms.append(term_table(folded, data.user_ids))
         people = calibrated.users.select(pl.exclude(_DISTANCES), *_DISTANCES)
         found = accurate.users.select("user", *_QUALITIES)

@@ -34,6 +34,7 @@ from recaudit.models.base import makers
 from recaudit.models.response import AffineResponse
 from recaudit.ranking import ranks
 from recaudit.solvers.distance.distances import distance_between
+from recaudit.ties import TieKeys
 
 _EDITORS = 256
 """Editors looked at together for one viewer: their scores of some thousand items are a few megabytes."""
@@ -105,12 +106,17 @@ def _of_items(
     if isinstance(outcome, PredictedRating):
         before, after = scores.clamp(*rating_range(pairs.log.scale)).numpy()
     else:
-        before, after = pairs.policy.log_probabilities(scores, allowed).exp().numpy()
+        before, after = pairs.policy.log_probabilities(scores, allowed, _ties(pairs, viewer, 2)).exp().numpy()
     value = compared(functional, before, after)
     if isinstance(functional, RankGain):
-        first, second = ranks(scores, allowed)
+        first, second = ranks(scores, allowed, _ties(pairs, viewer, 2))
         value = (first - second).astype(np.float64)
     return np.where(candidate, value, np.nan), np.where(candidate, before, np.nan)
+
+
+def _ties(pairs: ResolvedPairs, viewer: int, count: int) -> TieKeys:
+    """Return the viewer's tie keys, for `count` rows of scores."""
+    return pairs.model.data.tie_keys(pairs.viewers[[viewer]]).repeated(count)
 
 
 def _apart(outcome: Outcome, functional: Functional, pairs: ResolvedPairs, viewer: int, scores: torch.Tensor) -> float:
@@ -119,13 +125,13 @@ def _apart(outcome: Outcome, functional: Functional, pairs: ResolvedPairs, viewe
     if not allowed.any():
         return float("nan")
     if isinstance(functional, Moved):
-        before, after = pairs.policy.log_probabilities(scores, allowed)
+        before, after = pairs.policy.log_probabilities(scores, allowed, _ties(pairs, viewer, 2))
         return float(distance_between(functional.name, before, after))
     user = pairs.viewers[viewer]
     length = outcome.k if isinstance(outcome, RecommendedList) else 1
     # The same key twice draws the same numbers: a list changes because of the scores alone.
     keys = pairs.log.user_keys[[user, user]], pairs.log.item_keys
-    before, after = pairs.policy.sample(scores, allowed, length, pairs.rng, *keys)
+    before, after = pairs.policy.sample(scores, allowed, length, pairs.rng, *keys, _ties(pairs, viewer, 2))
     return float(np.mean(~np.isin(after[after >= 0], before)))
 
 
@@ -207,8 +213,10 @@ def _probabilities(pairs: ResolvedPairs, span: _Range) -> tuple[FloatArray, Floa
     """(n, items) each: every item's probability before, at its lowest and at its highest."""
     allowed = torch.from_numpy(np.repeat(pairs.allowed[[span.viewer]], len(span.actors), axis=0))
 
+    ties = _ties(pairs, span.viewer, len(span.actors))
+
     def shown(scores: FloatArray) -> FloatArray:
-        return np.asarray(pairs.policy.log_probabilities(torch.from_numpy(scores), allowed).exp().numpy())
+        return np.asarray(pairs.policy.log_probabilities(torch.from_numpy(scores), allowed, ties).exp().numpy())
 
     def best(own: FloatArray, others: FloatArray) -> FloatArray:
         """Each item at its score in `own`, everything else as in `others`."""

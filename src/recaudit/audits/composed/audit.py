@@ -37,10 +37,12 @@ from recaudit.audits.samples import Candidates, draw_facts
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions
 from recaudit.interventions.who import AnyIntervention, Others, Own
+from recaudit.metrics.inference import Bounds
 from recaudit.metrics.intervals import mean
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import means_by, user_table
 from recaudit.policies import AnyPolicy, EpsilonGreedy, Power, Softmax, Top1
+from recaudit.solvers.distance.distances import largest_distance
 from recaudit.specification import Id, Some
 
 _RUNNABLE = (
@@ -90,7 +92,7 @@ class Composed(Audit):
     items: tuple[Id, ...] | None = None
     """The items that are asked about; else every candidate, and where another acts on what is predicted, the candidates
     that the other rates."""
-    policy: AnyPolicy = Softmax(beta=2.0)
+    policy: AnyPolicy = Softmax()
     """How scores become a recommendation."""
     candidates: Candidates = "unseen"
     """What is chosen from: items that are neither seen nor acted on, or all but the acted on."""
@@ -115,6 +117,21 @@ class Composed(Audit):
         """The four parts."""
         return Recipe(self.intervention, self.outcome, self.functional, self.over)
 
+    def bounds_of(self, metric: Metric) -> Bounds:
+        """See `Audit`: they are those of the functional.
+
+        Averages of single items' probabilities, and of distances over many editors, have no upper bound here, because
+        they never come near 1.
+        """
+        match self.outcome, self.functional:
+            case Probability(), Value() | Lift():
+                return 0.0, None
+            case Distribution(), Moved(name=distance):
+                return 0.0, largest_distance(distance) if isinstance(self.intervention, Own) else None
+            case RecommendedList(), Replaced():
+                return 0.0, 1.0
+        return metric.bounds
+
     def measure(self, subject: Subject, context: Context) -> Result:
         """Ask every viewer."""
         rows = self._rows(subject, context)
@@ -122,7 +139,7 @@ class Composed(Audit):
         values = {"composed": means["value"].fill_null(np.nan).to_numpy()}
         ratios = [mean("composed", values["composed"], np.ones(len(means)))]
         tables: dict[str, Table] = {
-            **self.aggregated(ratios, None, context.rng, ids=means["viewer"]),
+            **self.aggregated(ratios, None, ids=means["viewer"]),
             "users": user_table(means["viewer"], values),
             "pairs": rows,
         }
@@ -178,7 +195,7 @@ class Composed(Audit):
 
     def _common(self) -> dict[str, Any]:
         return {
-            **{name: getattr(self, name) for name in ("policy", "candidates", "confidence", "samples")},
+            **{name: getattr(self, name) for name in ("policy", "candidates", "confidence")},
             "by": (),
             "refits": 0,
         }

@@ -30,15 +30,18 @@ from recaudit.audits.recipe import Recipe
 from recaudit.audits.result import Result
 from recaudit.audits.samples import candidate_items
 from recaudit.data.interactions import Interactions
-from recaudit.errors import NotSupportedError, RecauditError
+from recaudit.errors import UNMEASURED, NotSupportedError
 from recaudit.interventions import Actions, Future, NextK
+from recaudit.machine import reason_not_measured
 from recaudit.metrics.tables import SUMMARY_SCHEMA
-from recaudit.models.base import Recommender, check_response
+from recaudit.models.base import FittedModel, Recommender, check_response
+from recaudit.models.response import Response
 from recaudit.policies import Softmax
 from recaudit.registry import AUDITS
 from recaudit.solvers.distance.distances import distance_between
 from recaudit.specification import Count, OneOf, mistake
 from recaudit.status import Status
+from recaudit.ties import TieKeys
 
 _RANKS = ("rank_baseline", "rank_promised", "rank_realised")
 _GAIN = 1e-9
@@ -141,11 +144,12 @@ class Fidelity(Audit):
             asked = allowed[at], int(log.items_at([pair["item"]])[0]) if own else -1
             refitted = [None if isinstance(found := refit[edit], str) else found[at] for refit in after]
             realised = [
-                _outcome(self.audit, *asked, start[at], scored) for start, scored in zip(before, refitted, strict=True)
+                _outcome(self.audit, *asked, start[at], scored, log.tie_keys(people[[at]]))
+                for start, scored in zip(before, refitted, strict=True)
             ]
             rows[-1] |= {"promised": pair["value"], **dict(zip(_REALISED, realised, strict=False))}
             if own:
-                response = model.respond(edit.user, edit.user, np.array(edit.items))
+                response = _response(model, actions, edit)
                 ranked = scores[at], response.scores(np.array(edit.ratings)).numpy(), refitted[0]
                 rows[-1] |= {name: _rank(*asked, some) for name, some in zip(_RANKS, ranked, strict=True)}
         numbers = dict.fromkeys(("baseline", "promised", *_REALISED, "error"), pl.Float64)
@@ -183,7 +187,12 @@ fidelity = Verb(Fidelity, Result)
 
 
 def _outcome(
-    audit: Reachability | Instability, allowed: BoolArray, item: int, before: FloatArray, after: FloatArray | None
+    audit: Reachability | Instability,
+    allowed: BoolArray,
+    item: int,
+    before: FloatArray,
+    after: FloatArray | None,
+    ties: TieKeys,
 ) -> float | None:
     """The item's probability at the scores `after` (items,), or how far they move the distribution `before`."""
     if after is None:
@@ -191,9 +200,9 @@ def _outcome(
     policy = audit.policy
     if isinstance(audit, Reachability):
         scores = torch.from_numpy(after)[None]
-        return float(policy.log_probabilities(scores, torch.from_numpy(allowed)[None])[0, item].exp())
+        return float(policy.log_probabilities(scores, torch.from_numpy(allowed)[None], ties)[0, item].exp())
     assert isinstance(policy, Softmax)
-    logits = (policy.beta * torch.from_numpy(scores[allowed]) for scores in (before, after))
+    logits = (policy.fixed_beta * torch.from_numpy(scores[allowed]) for scores in (before, after))
     return float(distance_between(audit.distance, *(torch.log_softmax(some, dim=0) for some in logits)))
 
 
@@ -260,11 +269,19 @@ class Edit:
         return log.with_ratings(self.user, items[~gone], ratings[~gone])
 
 
+def _response(model: FittedModel, actions: object, edit: Edit) -> Response:
+    """The scores by the model's update rule; the ratings of a future are given one after the other."""
+    items = np.array(edit.items)
+    if isinstance(actions, Future):
+        return model.respond_in_turn(edit.user, items)
+    return model.respond(edit.user, edit.user, items)
+
+
 def _refit(recommender: Recommender, log: Interactions, users: IntArray, rng: int, edit: Edit) -> FloatArray | str:
     """(users, items): the scores of users (positions) after a refit, or why there are none."""
     edited = edit.written(log)
     try:
         scores = recommender.fit(edited, rng).scores(users).numpy()
-    except RecauditError as error:
-        return str(error)
+    except UNMEASURED as error:
+        return reason_not_measured(error)
     return scores if np.isfinite(scores).all() else "the refitted model has scores that are NaN or infinite"

@@ -12,6 +12,7 @@ FIDELITY = (
         "median of |log(realised / promised)|",
         "0 and up; 0: all promises are kept; log 2 = 0.69: half of them are off by a factor of two or more.",
         "lower",
+        bounds=(0.0, None),
     ),
     Metric(
         "promise_correlation",
@@ -20,6 +21,7 @@ FIDELITY = (
         "Spearman's rank correlation of promised and realised",
         "-1 to 1; 1: in the same order.",
         "higher",
+        bounds=(-1.0, 1.0),
     ),
     Metric(
         "realised_share",
@@ -37,5 +39,6 @@ FIDELITY = (
         "max |score - score after the refit|",
         "0 and up; 0: the same log and seed give the same model.",
         "lower",
+        bounds=(0.0, None),
     ),
 )

@@ -27,7 +27,9 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError, NotSupportedError, did_you_mean
 from recaudit.metrics.groupings import Grouping, groupings
+from recaudit.metrics.inference import Bounds
 from recaudit.metrics.intervals import Ratio, mean
+from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import SERIES_SCHEMA, item_table, user_table
 from recaudit.models.base import FittedModel
 from recaudit.models.factor.wals import WALS
@@ -169,6 +171,13 @@ class Folding(ListAudit):
                 remedy = did_you_mean(name, [LOG, *data.categories])
                 raise InputError("relatedness", received=name, expected=expected, remedy=remedy)
 
+    def bounds_of(self, metric: Metric) -> Bounds:
+        """See `Audit`: a cosine exceeds the relatedness by at most 1, a dot product by any amount.
+
+        Folding over all pairs has no upper bound here, because an average over the whole catalogue never comes near 1.
+        """
+        return (0.0, 1.0) if metric.name == "shown_folding" and self.similarity == "cosine" else metric.bounds
+
     def measure(self, subject: Subject, context: Context) -> FoldingResult:
         """Look at all pairs and everybody's list; held-out ratings only count for the trade-off."""
         model, rng, engine = model_of(subject), context.rng, context.engine
@@ -192,7 +201,7 @@ class Folding(ListAudit):
                 ratios += [replace(ratio, by="relatedness", group=name) for ratio in own]
         system = next((each for each in self.relatedness if isinstance(each, str) and each != LOG), None)
         tables: dict[str, Table] = {
-            **self.aggregated(ratios, data, rng, users),
+            **self.aggregated(ratios, data, users),
             "users": user_table(data.user_ids.gather(users), _own(sums, lists)),
             "items": _items(data, sums, lists),
             "pairs": lambda: _pairs(data, lists),
@@ -239,7 +248,7 @@ class Folding(ListAudit):
         if isinstance(recommender, WALS) and model is not None and test is not None:
             asked = self.model_copy(update={"relatedness": (related,), "sample": None})
             for weight in sorted(self.unobserved_weights):
-                other = recommender.model_copy(update={"unobserved_weight": weight}).fit(model.data, rng=context.rng)
+                other = recommender.with_settings(unobserved_weight=weight).fit(model.data, rng=context.rng)
                 (measured,) = accuracy_and_folding(other, test, {"": related}, asked, context.rng, context.engine)
                 point = {"over": "unobserved_weight", "at": weight, "users": test.n_users, "excluded": 0}
                 for metric in ("rmse", "folding", "shown_folding", "spurious_share"):
@@ -266,8 +275,8 @@ def accuracy_and_folding(
 ) -> list[dict[str, Any]]:
     """A row for each relatedness: its name, RMSE (None if scores are no ratings), nDCG and the metrics of folding."""
     # Intervals over users are not asked for: two draws are the fewest that there are.
-    quick = {"by": (), "samples": 2, "unobserved_weights": ()}
-    found = Accuracy(k=asked.k, by=(), samples=2).run(Subject(model, test=test), rng=rng, engine=engine)
+    quick = {"by": (), "unobserved_weights": ()}
+    found = Accuracy(k=asked.k, by=()).run(Subject(model, test=test), rng=rng, engine=engine)
     whole = {"rmse": found["rmse"] if model.predicts_ratings else None, "ndcg": found["ndcg"]}
     rows = []
     for name, each in related.items():

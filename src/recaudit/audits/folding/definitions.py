@@ -15,6 +15,7 @@ FOLDING = (
         "0 to 1 for cosines; 0: nobody is nearer to anything than related to it; the share of unrelated pairs: "
         "every user points the same way as every item.",
         "lower",
+        bounds=(0.0, None),
     ),
     Metric(
         "overshoot_share",
@@ -25,6 +26,7 @@ FOLDING = (
         "0 to 1; 0: similarity never exceeds relatedness.",
         "lower",
         "share",
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "shown_folding",
@@ -34,6 +36,7 @@ FOLDING = (
         "mean over the list of max(0, similarity - relatedness), averaged over users",
         "0 to 1 for cosines; 0: everything shown is as related as it is similar.",
         "lower",
+        bounds=(0.0, None),
     ),
     Metric(
         "spurious_share",
@@ -45,6 +48,7 @@ FOLDING = (
         "0 to 1; 0: nothing spurious is shown; 1: everything shown is.",
         "lower",
         "share",
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "unrelated_share",
@@ -56,6 +60,7 @@ FOLDING = (
         "0 to 1; 0: everything shown has to do with the user; 1: nothing has.",
         "lower",
         "share",
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "shown_relatedness",
@@ -64,6 +69,7 @@ FOLDING = (
         "mean relatedness over the list of k, averaged over users",
         "0 to 1; 0: nothing shown has anything to do with the user.",
         "higher",
+        bounds=(0.0, 1.0),
     ),
 )
 VECTORS = tuple(metric.name for metric in FOLDING[:4])
@@ -78,5 +84,6 @@ LOG_FOLDING = (
         "mean over the list of max(0, similarity - relatedness of the log), averaged over users",
         "0 to 1 for cosines; 0: everything shown is as related as it is similar.",
         "lower",
+        bounds=(0.0, 1.0),
     ),
 )

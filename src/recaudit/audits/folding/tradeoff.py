@@ -134,7 +134,7 @@ def folding_tuning(
                 "unobserved_weight": trial.suggest_float("unobserved_weight", *unobserved_weight, log=True),
                 "regularization": trial.suggest_float("regularization", *regularization, log=True),
             }
-            (measured,) = bench.measure(base.model_copy(update=settings), rng)
+            (measured,) = bench.measure(base.with_settings(**settings), rng)
             study.tell(trial, [measured["rmse"], measured[metric]])
             rows.append({"trial": number, **settings, **{name: measured[name] for name in VALUES}})
     frame = pl.DataFrame(rows, {"trial": pl.Int64, **_SEARCHED, **VALUES})

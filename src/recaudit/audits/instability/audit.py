@@ -14,7 +14,14 @@ from recaudit.audits.audit import Context, Subject, Verb
 from recaudit.audits.instability.definitions import INSTABILITY
 from recaudit.audits.instability.pairs import PairSolver, PairTotals, WritesPairs
 from recaudit.audits.instability.result import InstabilityResult, averages, histogram, people
-from recaudit.audits.instability.solvers import VIEWERS, BlackBoxSolver, DrawnItemsSolver, OwnItemSolver, PairwiseSolver
+from recaudit.audits.instability.solvers import (
+    VIEWERS,
+    BlackBoxSolver,
+    DrawnItemsSolver,
+    NoEffectSolver,
+    OwnItemSolver,
+    PairwiseSolver,
+)
 from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.search import refuse_many
 from recaudit.audits.recipe import Distribution, Max, Moved, Others, Recipe
@@ -27,12 +34,18 @@ from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, AnyActions, Future, NextK, Past
 from recaudit.metrics.groupings import groupings
+from recaudit.metrics.inference import Bounds
+from recaudit.metrics.metric import Metric
 from recaudit.models.base import FittedModel
 from recaudit.models.response import OpaqueResponse
 from recaudit.policies import AnyPolicy, Softmax, Top1
-from recaudit.solvers.distance.distances import Distance
+from recaudit.solvers.distance.distances import Distance, largest_distance
 from recaudit.specification import Count, Id, Number, Some
 
+_NO_EFFECT = (
+    "the model sees the target user's own ratings only, so another user's ratings have no effect until it is trained "
+    "again; every distance is 0 without a query"
+)
 _MOST_PAIRS = 1_000_000
 """Pairs kept where nothing is said."""
 _MOST_ASKED = 40_000_000
@@ -71,7 +84,7 @@ class Instability(RuleAudit):
     """Who rates; all users where nothing is said. Nobody is their own editor: that is reachability."""
     distance: Distance = "hellinger"
     """Of the distributions over the viewer's candidates."""
-    policy: AnyPolicy = Softmax(beta=2.0)
+    policy: AnyPolicy = Softmax()
     """How scores become a recommendation: softmax."""
     item: Id | None = None
     """The distance is that of two outcomes alone: this item is shown, or it is not."""
@@ -99,6 +112,13 @@ class Instability(RuleAudit):
     def resolved_baseline(self) -> Baseline:
         """The baseline, where nothing is said the default for these edits."""
         return self.baseline or ("factual" if isinstance(self.edits, Past) else "scores")
+
+    def bounds_of(self, metric: Metric) -> Bounds:
+        """See `Audit`: some distances have a largest value.
+
+        Mean instability has no upper bound here, because an average over all editors never comes near it.
+        """
+        return (0.0, largest_distance(self.distance)) if metric.name == "max_instability" else metric.bounds
 
     def asking_effort(self, data: Interactions) -> Effort:
         """See `Audit`: a viewer is looked at beside every editor."""
@@ -139,7 +159,7 @@ class Instability(RuleAudit):
 
         @cache
         def averaged() -> dict[str, Any]:
-            return self.aggregated(averages(totals, viewers, grouped), log, rng, viewers)
+            return self.aggregated(averages(totals, viewers, grouped), log, viewers)
 
         tables: dict[str, Table] = {
             **{name: partial(lambda name: averaged()[name], name) for name in ("summary", "groups", "terms", "people")},
@@ -149,6 +169,8 @@ class Instability(RuleAudit):
             "pairs": totals.pairs,
         }
         ratings |= rule_facts(self, subject, model, log, context)
+        if model.others_move == "nothing":
+            ratings["rule"] = _NO_EFFECT
         facts = {**ratings, "baseline": self.resolved_baseline, "statuses": totals.statuses()}
         facts |= draw_facts(self.viewers, len(viewers), log)
         return InstabilityResult(self, tables, rng=rng, facts=facts)
@@ -172,6 +194,8 @@ def _solver(
     4). So they never change how the editor's own unrated items are ranked: whatever ratings are given on the way, the
     k items that a top-1 recommender shows one after the other are the k unseen ones with the highest scores.
     """
+    if model.others_move == "nothing":
+        return NoEffectSolver(audit, model, log, editors, rng)
     opaque, edits = model.response is OpaqueResponse, audit.edits
     if isinstance(edits, Future):
         if opaque:

@@ -16,6 +16,7 @@ INSTABILITY = (
         "user can replace all of it.",
         "lower",
         still=0.0,
+        bounds=(0.0, None),
     ),
     Metric(
         "max_instability",
@@ -25,15 +26,17 @@ INSTABILITY = (
         "0 and up, as instability; never below it.",
         "lower",
         still=0.0,
+        bounds=(0.0, None),
     ),
     Metric(
         "unstable_share",
         "Unstable pairs",
-        "The share of pairs of a viewer and another user in which the other can move the viewer's recommendations "
-        "farther than a threshold, which is 0.5 where nothing else is said.",
-        "pairs with instability above the threshold / pairs",
+        "The share of the other users who can move a viewer's recommendations farther than a threshold, 0.5 by "
+        "default. Averaged over viewers.",
+        "mean over viewers of the share of editors with instability above the threshold",
         "0 to 1; 0: no user depends on another that much.",
         "lower",
         still=0.0,
+        bounds=(0.0, 1.0),
     ),
 )

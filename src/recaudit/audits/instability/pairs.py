@@ -62,7 +62,7 @@ class PairSolver(ABC):
         self.model, self.log, self.rng = model, log, rng
         self.editors = editors  # positions, as is the one item that the distance is about
         self.target = None if audit.item is None else int(log.items_at([audit.item])[0])
-        self.beta = audit.policy.beta
+        self.beta = audit.policy.fixed_beta
         groups = [grouping.weights[editors] for grouping in groupings(log, audit.by, audit.split_by)]
         self._members = np.concatenate([np.empty((len(editors), 0)), *groups], axis=1)
         self._prepare()

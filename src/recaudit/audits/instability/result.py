@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -14,6 +13,7 @@ from recaudit.audits.instability.pairs import BINS, PairTotals, PersonTotals
 from recaudit.audits.result import Result
 from recaudit.errors import InputError
 from recaudit.metrics.groupings import Grouping
+from recaudit.metrics.inference import estimate_difference, estimate_mean
 from recaudit.metrics.intervals import Ratio, mean, standing, weakest
 from recaudit.metrics.tables import means_by
 from recaudit.solvers.distance.distances import LARGEST, Distance
@@ -51,9 +51,10 @@ class InstabilityResult(Result):
     def contrast(self, first: Iterable[object], second: Iterable[object]) -> pl.DataFrame:
         """Two groups of editors (ids) on the same viewers: the mean instability of each, and the difference.
 
-        Columns: group (first, second, first - second), value, lower and upper (a bootstrap interval over viewers),
-        status, viewers, editors. A viewer counts who has pairs with editors of both groups. Where distances are lower
-        bounds a group's mean is one too, and is called bounded; so is the difference, which may be off either way.
+        Columns: group (first, second, first - second), value, lower and upper (an interval over viewers), reason (why
+        there is none), status, viewers, editors. A viewer counts who has pairs with editors of both groups. Where
+        distances are lower bounds a group's mean is one too, and is called bounded; so is the difference, which may be
+        off either way.
         """
         if self.scan("pairs").head(1).collect().is_empty():
             remedy = "Pass pairs=True to instability, or only the editors of the two groups."
@@ -71,20 +72,22 @@ class InstabilityResult(Result):
             expected = "editors of this result, each group with at least one"
             raise InputError("first, second", received="groups without a viewer in common", expected=expected)
         one, two = paired["first"].to_numpy(), paired["second"].to_numpy()
-        columns = np.column_stack([one, two, one - two])
-        bootstrap = self.audit.bootstrap(self.rng)
-        replicates = np.concatenate([drawn @ columns / len(columns) for drawn in bootstrap.resamples(len(columns))])
-        lower, upper = bootstrap.percentiles(replicates)
+        bounds, confidence = self.metrics["instability"].bounds, self.audit.confidence
+        estimates = (
+            estimate_mean(one, bounds, confidence=confidence),
+            estimate_mean(two, bounds, confidence=confidence),
+            estimate_difference(one, two, confidence=confidence),
+        )
+        ends = dict.fromkeys(("value", "lower", "upper"), pl.Float64)
         return pl.DataFrame(
             {
                 "group": ["first", "second", "first - second"],
-                "value": columns.mean(axis=0),
-                "lower": lower,
-                "upper": upper,
+                **{name: [getattr(each, name) for each in estimates] for name in (*ends, "reason")},
                 "status": [weakest(some).value for some in (*found, np.concatenate(found))],
                 "viewers": [len(paired)] * 3,
                 "editors": [*sizes, sum(sizes)],
-            }
+            },
+            schema_overrides={**ends, "reason": pl.String},
         )
 
     def summary(self) -> str:
@@ -114,9 +117,9 @@ def _means(
     """The metrics over these viewers, from the `sums` (4, viewers) of their pairs."""
     known, total, above, bounded = sums
     statuses = standing(bounded > 0, known > 0, np.zeros(len(known), dtype=bool))
-    average = mean("instability", total / np.where(known > 0, known, np.nan), members, by, group, statuses=statuses)
-    # The share is of all pairs, not a mean of the viewers' shares.
-    share = replace(average, metric="unstable_share", totals=above * members, weights=known * members)
+    n_pairs = np.where(known > 0, known, np.nan)
+    average = mean("instability", total / n_pairs, members, by, group, statuses=statuses)
+    share = mean("unstable_share", above / n_pairs, members, by, group, statuses=statuses)
     largest = [] if worst is None else [mean("max_instability", worst, members, by, group, statuses=statuses)]
     return [average, *largest, share]
 

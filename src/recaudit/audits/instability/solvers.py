@@ -190,7 +190,10 @@ class DrawnItemsSolver(PairSolver):
 
     def _one_step(self, editor: int, unseen: torch.Tensor, block: _Block) -> tuple[FloatArray, FloatArray, FloatArray]:
         """(viewers,) each: the value, and between what it is if the grid misses nothing."""
-        chances = self.future.follows.log_probabilities(self.model.scores(np.array([editor])), unseen).exp()
+        alone = np.array([editor])
+        chances = self.future.follows.log_probabilities(
+            self.model.scores(alone), unseen, self.log.tie_keys(alone)
+        ).exp()
         items = unseen[0].nonzero()[:, 0].numpy()
         edited = self._edited(editor, items[:, None], block)
         value = self._distances(block, items[:, None], edited) @ chances[0].numpy()[items]
@@ -254,6 +257,21 @@ class _Block(NamedTuple):
     viewers: IntArray
     scores: torch.Tensor  # (viewers, items)
     shown: torch.Tensor  # (viewers, items): -inf where an item is no candidate
+
+
+@final
+class NoEffectSolver(PairSolver):
+    """Pairs of a model that sees the viewer's own ratings only: another user's ratings change nothing."""
+
+    def _prepare(self) -> None:
+        """Nothing is prepared: no pair needs a score."""
+
+    def _solve(self, viewers: IntArray) -> PairDistances:
+        values = [0.0 if allowed.any() else np.nan for allowed in self.allowed(viewers)]
+        value = np.repeat(np.array(values)[:, None], len(self.editors), axis=1)
+        # No rating matters, so no item is named; an item number marks that the pair was decided.
+        items = np.zeros((len(self.editors), 1), dtype=np.int64)
+        return PairDistances(value, value, value, np.ones(value.shape, dtype=bool), items)
 
 
 @final

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import final
+from typing import Annotated, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy import sparse
 
 from recaudit.arguments import check_count
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import ACCURACY
-from recaudit.audits.lists.memory import MemoryCheck, Ranked, warn
+from recaudit.audits.lists.memory import detect_memory
 from recaudit.audits.lists.recommend import (
+    Listed,
     Recommend,
     asked_users,
     asking_facts,
@@ -34,7 +36,7 @@ from recaudit.metrics.intervals import Ratio, Scale, mean
 from recaudit.metrics.tables import user_table
 from recaudit.models.base import NO_LIST
 from recaudit.policies import AnyListPolicy, Top1
-from recaudit.ties import TIE
+from recaudit.ties import TIE, pair_keys
 
 _Pooled = tuple[FloatArray, FloatArray, Scale]
 _ONE_RATING = "all ratings of the log are the same: there is nothing to predict"
@@ -59,6 +61,9 @@ class Accuracy(ListAudit):
     """The rating from which on a held-out item counts as relevant; without one every held-out item does."""
     policy: AnyListPolicy = Top1()
     """How scores become a list: the k with the highest scores, where nothing else is said."""
+    refits: Annotated[int, Field(ge=0)] = 0
+    """Number of times that the recommender is trained again on the training part, to detect a model that used held-out
+    interactions: at least 4, 5 is usual. 0 for no such test."""
 
     @property
     def recipe(self) -> Recipe:
@@ -69,6 +74,7 @@ class Accuracy(ListAudit):
         """Compare with the held-out ratings."""
         model, test = model_of(subject), subject.test
         assert test is not None
+        whole_test = test
         check_length(self.k, "k")
         _check_held_out(model.data, test)
         if not gives_lists(model):
@@ -77,25 +83,24 @@ class Accuracy(ListAudit):
         asked = asked_users(model, users)
         if not len(asked):
             raise NotSupportedError("None of the users whom the system is asked about has held-out ratings.")
-        # A model that is fitted here has seen its log alone.
-        memory = MemoryCheck.of(model.data, test, context.rng) if model.foreign else None
-        recommend = Recommend(model, self.policy, self.k, context.rng).longer
-        work, pieces = partial(_found, test, recommend, memory), recommend.pieces(asked)
+        wanted = Recommend(model, self.policy, self.k, context.rng)
+        recommend = wanted.longer
+        work, pieces = partial(_found, test, recommend), recommend.pieces(asked)
         held_out = int(test.user_counts[asked].sum())
         rank, predicted = np.empty(held_out, dtype=np.int64), np.empty(held_out)
-        lists = np.empty((len(asked), recommend.n), dtype=np.int64)
+        made = Listed(np.empty((len(asked), recommend.n), dtype=np.int64), np.empty(len(asked), dtype=np.int64))
         row = rating = 0
         failed: dict[int, str] = {}
-        known: Ranked | None = None
-        for at, told, shown, failures, ranked in context.engine.map(work, pieces, "accuracy"):
-            own, held = slice(row, row + len(shown)), slice(rating, rating + len(at))
-            rank[held], predicted[held], lists[own] = at, told, shown
+        for at, told, shown, failures in context.engine.map(work, pieces, "accuracy"):
+            own, held = slice(row, row + len(shown.items)), slice(rating, rating + len(at))
+            rank[held], predicted[held] = at, told
+            made.items[own], made.untied[own] = shown
             row, rating = own.stop, held.stop
             failed |= failures
-            known = ranked if known is None or ranked is None else known.joined(ranked)
         if len(asked) == model.data.n_users:
-            recommend.remember(lists)
-        rank, lists = np.where(rank > self.k, 0, rank), lists[:, : self.k]
+            recommend.remember(made)
+        made = made.cut(self.k)
+        rank, lists = np.where(rank > self.k, 0, rank), made.items
         # Who has no list, or for whom the system failed, has nothing to measure: excluded, and no zero.
         answered = (lists != NO_LIST).all(axis=1)
         kept = np.repeat(answered, test.user_counts[asked])
@@ -105,10 +110,12 @@ class Accuracy(ListAudit):
         sample = np.isin(everybody, asked_users(model, everybody)).astype(np.float64)
         ratings = predicted if model.predicts_ratings else None
         found = self._result(model.data, test, rank, ratings, context.rng, sample, asked)
-        found.facts |= asking_facts(model, everybody, failed) | list_facts(model, asked, lists)
-        if memory is not None and known is not None:
-            found.facts["memory"] = memory.verdict(known, context.rng)
-            warn(found.facts["memory"])
+        found.facts |= asking_facts(model, everybody, failed, len(asked)) | list_facts(model, asked, lists)
+        found.facts |= wanted.tie_facts(made)
+        if model.foreign or self.refits:
+            found.facts["memory"] = detect_memory(
+                model, subject.recommender, whole_test, self.refits, context.rng, context.engine
+            )
         return found
 
     def of_lists(self, data: Interactions, test: Interactions, lists: IntArray, rng: int = 0) -> Result:
@@ -171,7 +178,7 @@ class Accuracy(ListAudit):
         held = np.where(counts > 0, counts, np.nan)
         own = {"rmse": np.sqrt(squared / held), "mae": absolute / held, **per_user}
         users = np.flatnonzero(test.user_counts) if whom is None else whom
-        tables = self.aggregated(ratios, data, rng) | {"users": user_table(test.user_ids, own)[users]}
+        tables = self.aggregated(ratios, data) | {"users": user_table(test.user_ids, own)[users]}
         facts: dict[str, object] = {"left_out": {_ONE_RATING: ["rmse", "mae"]}} if one_rating else {}
         if rated.any() and not rated.all():
             facts["not_predicted"] = int((rated == 0).sum())
@@ -182,31 +189,24 @@ accuracy = Verb(Accuracy, Result)
 
 
 def _found(
-    test: Interactions, recommend: Recommend, memory: MemoryCheck | None, users: IntArray
-) -> tuple[IntArray, FloatArray, IntArray, dict[int, str], Ranked | None]:
+    test: Interactions, recommend: Recommend, users: IntArray
+) -> tuple[IntArray, FloatArray, Listed, dict[int, str]]:
     """(held-out ratings of these users,) each: place in the list, from 1, 0 where it is not in it; and score, or NaN.
 
-    Then the lists (users, k), whom the system failed for, and how high the users' items rank, where it is asked
-    whether the model has seen them.
+    Then the lists, and whom the system failed for.
     """
     model, rows = recommend.model, np.repeat(np.arange(len(users)), test.user_counts[users])
     items = np.concatenate([test.history(int(user))[0] for user in users]).astype(np.int64)
-    known = None
-    if recommend.products is not None:  # nothing but the held-out scores is needed, and those of the sample
+    if recommend.products is not None:  # nothing but the held-out scores is needed
         lists, _, failed = recommend.listed(users)
         held = model.pair_scores(users[rows], items)
-        if memory is not None:
-            some = memory.among(users)
-            known = memory.ranked(some, model.scores(some), model.data.seen(some) | test.seen(some))
     else:
         lists, scores, failed = recommend(users)
-        if memory is not None:
-            known = memory.ranked(users, scores, model.data.seen(users) | test.seen(users))
         if not gives_lists(model):
             scores = scores.masked_fill(~model.may_show(scores), torch.nan)
         held = scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy()
-    hit = lists[rows] == items[:, None]
-    return np.where(hit.any(axis=1), hit.argmax(axis=1) + 1, 0), held, lists, failed, known
+    hit = lists.items[rows] == items[:, None]
+    return np.where(hit.any(axis=1), hit.argmax(axis=1) + 1, 0), held, lists, failed
 
 
 def _ranking_metrics(
@@ -284,8 +284,8 @@ def rated_ndcg(scores: FloatArray, test: Interactions, k: int = 20) -> FloatArra
     """(users,): nDCG@k of each user's held-out items, ranked among themselves by `scores` (ratings of `test`,).
 
     The gain of an item is its rating. Nothing that the user did not rate plays a part, so that a random order scores
-    high: it is no measure of whether good items are found among all others, as `accuracy`'s nDCG is. Of tied scores the
-    item that comes first. NaN for users without held-out items.
+    high: it is no measure of whether good items are found among all others, as `accuracy`'s nDCG is. Ties are decided
+    as everywhere (`recaudit.ties`). NaN for users without held-out items.
     """
     check_count("k", k)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -299,7 +299,9 @@ def _gain(by: FloatArray, test: Interactions, k: int) -> FloatArray:
     gap = np.zeros(test.n_users)
     np.maximum.at(gap, test.users, TIE * np.abs(by))
     apart = (by[order[:-1]] - by[order[1:]] > gap[test.users[1:]]) | (test.users[1:] != test.users[:-1])
-    order = order[np.lexsort((order, np.concatenate([[0], np.cumsum(apart)])[: len(order)]))]
+    keys = test.tie_keys(np.arange(test.n_users))
+    keys_of_ratings = pair_keys(keys.users[test.users], keys.items[test.items])
+    order = order[np.lexsort((keys_of_ratings[order], np.concatenate([[0], np.cumsum(apart)])[: len(order)]))]
     place = np.arange(len(test)) - np.repeat(test.indptr[:-1], test.user_counts)
     weights = np.where(place < k, test.ratings[order] / np.log2(place + 2), 0.0)
     sums: FloatArray = np.bincount(test.users, weights, test.n_users).astype(np.float64)

@@ -16,6 +16,7 @@ ACCURACY = (
         "0 and up, in rating units; 0: every rating predicted exactly.",
         "lower",
         free_of=_OF_LISTS,
+        bounds=(0.0, None),
     ),
     Metric(
         "mae",
@@ -26,6 +27,7 @@ ACCURACY = (
         "0 and up, in rating units; 0: every rating predicted exactly.",
         "lower",
         free_of=_OF_LISTS,
+        bounds=(0.0, None),
     ),
     Metric(
         "ndcg",
@@ -36,6 +38,7 @@ ACCURACY = (
         "sum over hits of 1/log2(rank + 1), divided by the same sum for a perfect list",
         "0 to 1; 0: no relevant item in the list; 1: the list starts with all of them.",
         "higher",
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "recall",
@@ -44,6 +47,7 @@ ACCURACY = (
         "hits / relevant held-out items",
         "0 to 1; with more than k relevant items 1 cannot be reached.",
         "higher",
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "precision",
@@ -52,6 +56,7 @@ ACCURACY = (
         "hits / k",
         "0 to 1; a user with fewer than k relevant items cannot reach 1.",
         "higher",
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "map",
@@ -60,6 +65,7 @@ ACCURACY = (
         "sum over hits of (hits up to that rank / rank), divided by the number of relevant items",
         "0 to 1; 0: no hit; 1: the list starts with all relevant items.",
         "higher",
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "mrr",
@@ -68,9 +74,14 @@ ACCURACY = (
         "1 / rank of the first hit",
         "0 to 1; 1: the first item is relevant for every user.",
         "higher",
+        bounds=(0.0, 1.0),
     ),
 )
 
+_POPULARITY = (
+    "Popularity is how often an item was rated in this dataset, and is taken as given: values of two datasets are not "
+    "comparable."
+)
 EXPOSURE = (
     Metric(
         "coverage",
@@ -80,6 +91,7 @@ EXPOSURE = (
         "0 to 1; 1: every item is shown to somebody.",
         "higher",
         "share",
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "gini",
@@ -88,32 +100,38 @@ EXPOSURE = (
         "Gini coefficient of the number of lists each item is in",
         "0 to 1; 0: every item is shown equally often; near 1: a few items take all places.",
         "lower",
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "popularity_correlation",
         "Popularity correlation",
-        "Whether items that are rated more often in the data are recommended more often.",
+        f"Whether items that are rated more often in the data are recommended more often. {_POPULARITY}",
         "Spearman correlation of ratings received and lists appeared in, over all items",
         "-1 to 1; 0: exposure has nothing to do with popularity; 1: the same order.",
         "neither",
+        bounds=(-1.0, 1.0),
     ),
     Metric(
         "popularity_lift",
         "Popularity lift",
-        "How much more popular what is recommended to a user is than what that user chose before.",
+        "How much more popular what is recommended to a user is than what that user chose before. Averaged over users. "
+        f"{_POPULARITY}",
         "mean popularity of the user's list / mean popularity of the user's history, averaged over users, minus 1",
         "-1 and up; 0: as popular as the user's own choices; 0.5: half as popular again.",
         "neither",
         "signed share",
+        bounds=(-1.0, None),
     ),
     Metric(
         "novelty",
         "Novelty@k",
-        "How surprising the recommended items are, if surprise means that few people know them.",
+        "How surprising the recommended items are, if surprise means that few users know them. Averaged over users. An "
+        f"item that nobody rated counts as rated once. {_POPULARITY}",
         "mean over the list of -log2(share of users who rated the item)",
         "0 and up, in bits; 0: everybody knows everything in the list; one bit more: known to half as many.",
         "neither",
         "bits",
+        bounds=(0.0, None),
     ),
     Metric(
         "share",
@@ -124,5 +142,6 @@ EXPOSURE = (
         "0 to 1; above the baseline: the recommender amplifies the group; below: it dampens it.",
         "neither",
         "share",
+        bounds=(0.0, 1.0),
     ),
 )

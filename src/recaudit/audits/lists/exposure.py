@@ -12,14 +12,14 @@ from numba import njit
 from scipy import sparse, stats
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.audits.audit import Context, CountMetrics, ListAudit, Subject, Verb
+from recaudit.audits.audit import Audit, Context, CountMetrics, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import EXPOSURE
 from recaudit.audits.lists.recommend import asked_users, gives_lists, lists_of, model_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result, Table
 from recaudit.data.interactions import Interactions
 from recaudit.metrics.groupings import groupings
-from recaudit.metrics.intervals import Bootstrap, Ratio, mean, row
+from recaudit.metrics.intervals import Ratio, estimate_of_lists, mean, row
 from recaudit.metrics.tables import SUMMARY_SCHEMA, item_table, list_table, user_table
 from recaudit.models.base import NO_LIST
 from recaudit.policies import AnyListPolicy, Top1
@@ -29,6 +29,9 @@ from recaudit.status import Status
 @final
 class Exposure(ListAudit):
     """Which items are shown, and how popular they are: how often they were rated in the model's training log.
+
+    Popularity is taken as given: intervals are for other users who are shown items of the same popularity. The fact
+    `recommended_unrated` counts the recommendations of items that nobody rated, which novelty takes as rated once.
 
     Lists hold unseen items only, but for a system's own, which are as they were shown. By group of items: the share of
     all recommended places, beside that of the ratings.
@@ -68,7 +71,6 @@ class Exposure(ListAudit):
         """
         at = np.arange(data.n_users) if at is None else at
         shown = incidence(lists, data.n_items)
-        bootstrap = self.bootstrap(rng)
         places = np.diff(shown.indptr).astype(np.float64)
         known = np.maximum(data.item_counts, 1) / data.n_users  # an item that nobody rated counts as rated once
         popularity = data.item_counts.astype(np.float64)
@@ -77,10 +79,10 @@ class Exposure(ListAudit):
             lift, novelty = shown @ popularity / places / before - 1, shown @ -np.log2(known) / places
         own = {"popularity_lift": lift, "novelty": novelty}
         ratios = [mean(name, values, np.ones(len(at))) for name, values in own.items()]
-        averages = self.aggregated(ratios + by_group(data, self.by, own, shown, at), data, rng, at)
+        averages = self.aggregated(ratios + by_group(data, self.by, own, shown, at), data, at)
         answered = (lists != NO_LIST).all(axis=1) if owned else None
         catalogue = item_table(data)
-        items = of_items(*self.of_counts(catalogue), shown, bootstrap, _ENDS, answered)
+        items = of_items(*self.of_counts(catalogue), shown, self, answered)
         if len(at) < data.n_users:  # whoever has no list here may be shown what nobody else is
             lowest = (pl.col("metric") == "coverage") & (pl.col("status") == Status.SOLVED.value)
             items = items.with_columns(status=pl.when(lowest).then(pl.lit(Status.BOUNDED.value)).otherwise("status"))
@@ -91,13 +93,14 @@ class Exposure(ListAudit):
             "users": user_table(data.user_ids.gather(at), own),
             "items": catalogue.with_columns(recommended=shown.sum(axis=0).astype(np.int64)),
         }
-        return Result(self, tables, rng=rng)
+        # Novelty of these rests on a count of 1 that nobody gave.
+        return Result(
+            self, tables, rng=rng, facts={"recommended_unrated": int(shown.sum(axis=0)[popularity == 0].sum())}
+        )
 
 
 exposure = Verb(Exposure, Result)
 
-_COUNTS = 1 << 22
-"""Counts of items that are held together, 32 MiB, as scores are."""
 _HIGHEST = 1 << 20
 """Counts up to here are ranked by counting how often each occurs."""
 
@@ -178,35 +181,30 @@ def by_group(
 
 
 def of_items(
-    metrics: Sequence[str],
-    functional: Callable[[FloatArray], FloatArray],
+    names: Sequence[str],
+    compute: Callable[[FloatArray], FloatArray],
     shown: sparse.csr_array,
-    bootstrap: Bootstrap,
-    bounds: FloatArray,
+    audit: Audit,
     answered: BoolArray | None = None,
 ) -> pl.DataFrame:
-    """Rows for what `functional` makes of counts (rows, items): (rows, metrics) within `bounds` (2, metrics).
+    """Compute the rows of metrics of all lists together.
 
-    `answered` (users,): who counts; those with items in their lists, where nothing is said.
+    Args:
+        names: Names of the metrics.
+        compute: Function of counts of the items, shape (rows, items), that returns shape (rows, metrics).
+        shown: 1 where an item is in a user's list, shape (users, items).
+        audit: Audit whose metrics they are.
+        answered: Mask of the users who count, shape (users,). By default those with items in their lists.
     """
     population = shown.shape[0]
-    users = int((np.diff(shown.indptr) > 0 if answered is None else answered).sum())
-    shown = shown if answered is None or not answered.any() else shown[answered]
-    values = functional(shown.sum(axis=0).astype(np.float64)[None])[0]
-    by_item = shown.T.tocsr()
-    together = max(1, _COUNTS // max(1, shown.shape[1]))
-    drawn = [
-        functional(np.ascontiguousarray((by_item @ times[first : first + together].T).T))
-        for times in bootstrap.resamples(shown.shape[0])
-        for first in range(0, len(times), together)
-    ]
-    lower, upper = np.clip(bootstrap.around(values, np.concatenate(drawn)), *bounds)
-    rows = [{"metric": name, **row(values[i], lower[i], upper[i], users, population)} for i, name in enumerate(metrics)]
+    counted = np.diff(shown.indptr) > 0 if answered is None else answered
+    bounds = [audit.metric_bounds[name] for name in names]
+    estimates = estimate_of_lists(compute, shown[counted], bounds, audit.confidence)
+    rows = [{"metric": name, **row(each, population)} for name, each in zip(names, estimates, strict=True)]
     return pl.DataFrame(rows, SUMMARY_SCHEMA)
 
 
 _SPREAD = ("coverage", "gini", "popularity_correlation")
-_ENDS = np.array([[0.0, 0.0, -1.0], [1.0, 1.0, 1.0]])
 
 
 def _spread(counts: FloatArray, popularity: FloatArray) -> FloatArray:

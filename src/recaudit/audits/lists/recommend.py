@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, final
+from typing import Any, NamedTuple, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,6 +17,7 @@ from recaudit.arguments import checked
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.asking import FAILURES
 from recaudit.audits.audit import Subject
+from recaudit.audits.failures import cause_of
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
@@ -25,6 +26,8 @@ from recaudit.models.given.black_box import BlackBox
 from recaudit.models.given.lists import ShownLists, from_lists
 from recaudit.models.products import TopProducts
 from recaudit.policies import Lister, ListPolicy, Policy, Top1
+from recaudit.policies.selection import check_finite
+from recaudit.ranking import top_items_and_ties
 
 _ASKED = 8
 """Users in a block of a system that is asked."""
@@ -36,7 +39,20 @@ _LONG = 1000
 """Longer lists are made of all scores."""
 
 
-_KNOWN: WeakKeyDictionary[FittedModel, dict[ListPolicy, IntArray]] = WeakKeyDictionary()
+class Listed(NamedTuple):
+    """Lists of a block of users."""
+
+    items: IntArray
+    """Item positions, best first, -1 for none, shape (users, n); `NO_LIST` for users without a known list."""
+    untied: IntArray
+    """Number of the first items whose position does not depend on a tie of scores, shape (users,); n if none does."""
+
+    def cut(self, n: int) -> Listed:
+        """Return the lists of the first n items."""
+        return Listed(self.items[:, :n], np.minimum(self.untied, n))
+
+
+_KNOWN: WeakKeyDictionary[FittedModel, dict[ListPolicy, Listed]] = WeakKeyDictionary()
 """The longest lists of everybody by model and policy: audit after audit looks at the same ones. They go with the model.
 """
 
@@ -51,46 +67,53 @@ class Recommend:
     n: int
     rng: int
 
-    def __call__(self, users: IntArray) -> tuple[IntArray, torch.Tensor, dict[int, str]]:
-        """(users, n) item positions, -1 for none; every score (users, items), NaN where a system gave lists.
+    def __call__(self, users: IntArray) -> tuple[Listed, torch.Tensor, dict[int, str]]:
+        """The lists; every score (users, items), NaN where a system gave lists.
 
         What a system shows is taken as it is, seen items too; `NO_LIST` fills the rows of users without a known list.
         And why a system did not answer, by position of the user: one that fails leaves the others as they are.
         """
         if not isinstance(self.model, BlackBox):
             return *self._lists(users), {}
-        lists = np.full((len(users), self.n), NO_LIST, dtype=np.int64)
+        lists = Listed(np.full((len(users), self.n), NO_LIST, dtype=np.int64), np.full(len(users), self.n))
         scores = torch.full((len(users), self.model.data.n_items), torch.nan, dtype=torch.float64)
         failed: dict[int, str] = {}
+        one_answer = replace(self, model=self.model.with_earlier_answers)
         for row, user in enumerate(users):
             try:
-                own, told = self._lists(users[row : row + 1])
+                own, told = one_answer._lists(users[row : row + 1])
             except FAILURES as error:
-                failed[int(user)] = str(error.__cause__ or error)
+                failed[int(user)] = cause_of(error)
             else:
-                lists[row], scores[row] = own[0], told[0]
+                lists.items[row], lists.untied[row], scores[row] = own.items[0], own.untied[0], told[0]
         return lists, scores, failed
 
-    def _lists(self, users: IntArray) -> tuple[IntArray, torch.Tensor]:
-        model = self.model
+    def _lists(self, users: IntArray) -> tuple[Listed, torch.Tensor]:
+        model, every = self.model, np.full(len(users), self.n)
         if gives_lists(model):
-            return self._given(users), torch.tensor(torch.nan).double().expand(len(users), model.data.n_items)
+            return Listed(self._given(users), every), torch.tensor(torch.nan).double().expand(
+                len(users), model.data.n_items
+            )
         scores = model.scores(users)
         allowed = torch.from_numpy(~model.data.seen(users)) & model.may_show(scores)
-        return self._lister(scores, allowed, users, self.n, self.rng), scores
+        if self.ranks_by_score:
+            check_finite(scores, allowed)
+            return Listed(*top_items_and_ties(scores, allowed, self.n, model.data.tie_keys(users))), scores
+        return Listed(self._lister(scores, allowed, users, self.n, self.rng), every), scores
 
-    def listed(self, users: IntArray) -> tuple[IntArray, FloatArray, dict[int, str]]:
+    def listed(self, users: IntArray) -> tuple[Listed, FloatArray, dict[int, str]]:
         """As when called, but with the scores (users, n) of the lists alone, NaN where there is none."""
         if self.products is None:
             lists, scores, failed = self(users)
-            return lists, _scores_of(lists, scores), failed
-        lists, own, decided = self.products.lists(users, self.n)
-        for rows in blocks(np.flatnonzero(~decided), users_together(self.model.data.n_items)):
-            lists[rows], scores = self._lists(users[rows])
-            own[rows] = _scores_of(lists[rows], scores)
-        return lists, own, {}
+            return lists, _scores_of(lists.items, scores), failed
+        found = self.products.lists(users, self.n)
+        for rows in blocks(np.flatnonzero(~found.decided), users_together(self.model.data.n_items)):
+            lists, scores = self._lists(users[rows])
+            found.items[rows], found.untied[rows] = lists
+            found.scores[rows] = _scores_of(lists.items, scores)
+        return Listed(found.items, found.untied), found.scores, {}
 
-    def items(self, users: IntArray) -> tuple[IntArray, dict[int, str]]:
+    def items(self, users: IntArray) -> tuple[Listed, dict[int, str]]:
         """The lists without the scores, and for whom the system failed."""
         lists, _, failed = self.listed(users)
         return lists, failed
@@ -98,11 +121,11 @@ class Recommend:
     def rows(self, users: IntArray) -> pl.DataFrame:
         """The lists under the original ids, a row for each place."""
         data, (lists, scores, _) = self.model.data, self.listed(users)
-        row, rank = np.nonzero(lists >= 0)
+        row, rank = np.nonzero(lists.items >= 0)
         return pl.DataFrame(
             {
                 "user": data.user_ids.gather(users[row]),
-                "item": data.item_ids.gather(lists[row, rank]),
+                "item": data.item_ids.gather(lists.items[row, rank]),
                 "rank": rank + 1,
                 "score": pl.Series(scores[row, rank]).fill_nan(None),
             }
@@ -114,6 +137,11 @@ class Recommend:
             return blocks(users, _ASKED)
         return blocks(users) if self.products else blocks(users, users_together(self.model.data.n_items))
 
+    @property
+    def ranks_by_score(self) -> bool:
+        """Whether lists are the items with the highest scores, so that only ties are decided by anything else."""
+        return isinstance(self.policy, Policy) and self.policy.certain and not gives_lists(self.model)
+
     @cached_property
     def products(self) -> TopProducts | None:
         """What finds the highest scores without holding them all, where they are products of vectors."""
@@ -122,7 +150,8 @@ class Recommend:
         # Scores that are no numbers are refused where they are ranked.
         if vectors is None or not vectors.finite:
             return None
-        return TopProducts(vectors, self.model.data.indptr, self.model.data.items)
+        data = self.model.data
+        return TopProducts(vectors, data.indptr, data.items, data.tie_keys(np.arange(data.n_users)))
 
     def _given(self, users: IntArray) -> IntArray:
         """(users, n): the system's own lists, cut at n."""
@@ -145,15 +174,23 @@ class Recommend:
         return replace(self, n=_WORTH) if longer else self
 
     @property
-    def known(self) -> IntArray | None:
-        """The lists of everybody (users, n), where they were made before."""
+    def known(self) -> Listed | None:
+        """The lists of everybody, where they were made before."""
         known = _KNOWN.get(self.model, {}).get(self.policy) if self._settled else None
-        return known[:, : self.n] if known is not None and self.n <= known.shape[1] else None
+        return known.cut(self.n) if known is not None and self.n <= known.items.shape[1] else None
 
-    def remember(self, lists: IntArray) -> None:
-        """So that who asks for these lists of everybody (users, n) next, or for their beginning, has them."""
+    def remember(self, lists: Listed) -> None:
+        """So that who asks for these lists of everybody next, or for their beginning, has them."""
         if self._settled and self.known is None:
-            _KNOWN.setdefault(self.model, {})[self.policy] = lists.copy()
+            _KNOWN.setdefault(self.model, {})[self.policy] = Listed(lists.items.copy(), lists.untied.copy())
+
+    def tie_facts(self, lists: Listed) -> dict[str, Any]:
+        """Count the users whose list of n items depends on how ties are decided; nothing if scores do not rank."""
+        if not self.ranks_by_score:
+            return {}
+        known = (lists.items != NO_LIST).all(axis=1)
+        tied = known & (lists.untied < self.n)
+        return {"ties": {"users": int(tied.sum()), "of": int(known.sum())}}
 
     @property
     def _settled(self) -> bool:
@@ -165,12 +202,12 @@ class Recommend:
         return self.policy.lister(self.model.data)  # once for all blocks
 
 
-def known_lists(model: FittedModel) -> dict[ListPolicy, IntArray]:
+def known_lists(model: FittedModel) -> dict[ListPolicy, Listed]:
     """The lists of everybody that were made of this model, by policy."""
     return dict(_KNOWN.get(model, {}))
 
 
-def know_lists(model: FittedModel, lists: dict[ListPolicy, IntArray]) -> None:
+def know_lists(model: FittedModel, lists: dict[ListPolicy, Listed]) -> None:
     """As if these, and no others, had been made."""
     _KNOWN[model] = dict(lists)
 
@@ -239,22 +276,26 @@ def lists_of(
     everybody = np.arange(model.data.n_users) if users is None else users
     asked = np.isin(everybody, asked_users(model, everybody))
     failed: dict[int, str] = {}
-    work = Recommend(model, policy, n, rng)
-    if (known := work.known) is not None:
-        return known[everybody], {}
-    work = work.longer if users is None else work
-    lists = np.full((len(everybody), work.n), NO_LIST, dtype=np.int64)
+    wanted = Recommend(model, policy, n, rng)
+    if (known := wanted.known) is not None:
+        known = Listed(known.items[everybody], known.untied[everybody])
+        return known.items, wanted.tie_facts(known)
+    work = wanted.longer if users is None else wanted
+    made = Listed(np.full((len(everybody), work.n), NO_LIST, dtype=np.int64), np.full(len(everybody), work.n))
     at, start = np.flatnonzero(asked), 0
     for some, without in engine.map(work.items, work.pieces(everybody[asked]), label):
         # Into what is there already: what is kept of each block would lie between the places of its scores, which
         # the next block could then not take.
-        lists[at[start : start + len(some)]] = some
-        start += len(some)
+        rows = at[start : start + len(some.items)]
+        made.items[rows], made.untied[rows] = some
+        start += len(some.items)
         failed |= without
     if users is None:
-        work.remember(lists)
-    lists = lists[:, :n]
-    return lists, asking_facts(model, everybody, failed) | list_facts(model, everybody[asked], lists[asked])
+        work.remember(made)
+    made = made.cut(n)
+    facts = asking_facts(model, everybody, failed, int(asked.sum()))
+    facts |= list_facts(model, everybody[asked], made.items[asked])
+    return made.items, facts | wanted.tie_facts(made)
 
 
 def asked_users(model: FittedModel, users: IntArray) -> IntArray:
@@ -262,11 +303,18 @@ def asked_users(model: FittedModel, users: IntArray) -> IntArray:
     return users if model.audited_users is None else users[np.isin(users, model.audited_users)]
 
 
-def asking_facts(model: FittedModel, users: IntArray, failed: Mapping[int, str]) -> dict[str, Any]:
-    """How many of the users a system was asked about, where not all; and how often it failed, by cause."""
+def asking_facts(model: FittedModel, users: IntArray, failed: Mapping[int, str], queried: int) -> dict[str, Any]:
+    """Facts about the users that a system was queried about, and about those that it failed for.
+
+    `asked`: for how many of the `users` it may be queried, where not for all. `failed`: for how many it failed, by
+    cause. `answered`: for how many of those that it was `queried` about it gave an answer, where not for all.
+    """
     asked = asked_users(model, users)
     facts: dict[str, Any] = {} if len(asked) == len(users) else {"asked": {"users": len(asked), "of": len(users)}}
-    return facts | ({"failed": dict(Counter(failed.values()).most_common())} if failed else {})
+    if failed:
+        facts["failed"] = dict(Counter(failed.values()).most_common())
+        facts["answered"] = {"users": queried - len(failed), "of": queried}
+    return facts
 
 
 @checked

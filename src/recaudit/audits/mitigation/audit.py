@@ -112,16 +112,16 @@ class Mitigation(ListAudit, CalibrationTarget):
     out."""
     beta_factors: Annotated[tuple[Annotated[Number, Field(gt=0)], ...], AfterValidator(_ascending)] = (0.5, 2.0, 4.0)
     """How many times the policy's own beta others are; none leaves the lever out."""
-    policy: Annotated[AnyPolicy, AfterValidator(_softmax)] = Softmax(beta=2.0)
+    policy: Annotated[AnyPolicy, AfterValidator(_softmax)] = Softmax()
     """The softmax by which an item is shown, for reachability and instability; as a lever, also the lists are drawn."""
     relevant: float | None = None
     """The rating from which on a held-out item counts as relevant for accuracy; without one, every held-out item."""
-    users: Some = 30
+    users: Some = 100
     """Of whom reachability and instability are asked: a count, drawn at random, or ids. All other numbers are
     everybody's."""
-    targets: Some = 20
+    targets: Some = 10
     """The items whose reachability is asked about: a count or ids."""
-    editors: Some = 10
+    editors: Some = 5
     """Whose ratings may move others' recommendations: a count or ids."""
     budget: Count = 40
     """How many ratings of a list are tried for each user and target, to bring the target into the next list."""

@@ -19,6 +19,7 @@ MITIGATION = (
         "ratings, q the list's; natural logarithm",
         "0 to log(1 / smoothing), 4.6 for 0.01; 0: the list has the proportions of what the user went on to choose.",
         "lower",
+        bounds=(0.0, None),
     ),
     Metric(
         "history_future_kl",
@@ -28,6 +29,7 @@ MITIGATION = (
         "as the miscalibration to what came next, q the shares of the history",
         "0 to log(1 / smoothing); 0: everybody goes on as before.",
         "neither",
+        bounds=(0.0, None),
     ),
     Metric(
         "log_unrelated_share",
@@ -38,6 +40,7 @@ MITIGATION = (
         "0 to 1; 0: everything shown has to do with the user; 1: nothing has.",
         "lower",
         "share",
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "list_reach",
@@ -48,6 +51,7 @@ MITIGATION = (
         "0 to 1; 0: nothing that is asked about is shown, whatever the user does; 1: everything can be.",
         "higher",
         "share",
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "list_reach_limit",
@@ -58,6 +62,7 @@ MITIGATION = (
         "0 to 1; never below what was found.",
         "neither",
         "share",
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "list_instability",
@@ -68,6 +73,7 @@ MITIGATION = (
         "0 to 1; 0: nobody changes anything in another's list; 1: everybody can replace all of it.",
         "lower",
         "share",
+        bounds=(0.0, 1.0),
     ),
 )
 

@@ -67,7 +67,7 @@ def _refitting(audit: Mitigation, subject: Subject, context: Context) -> Lever:
     own = float(recommender.unobserved_weight)  # type: ignore[attr-defined]  # a setting of this class
     shown = Top1(), audit.softmax
     refits = {
-        weight: recommender.model_copy(update={"unobserved_weight": weight}).fit(model.data, rng=context.rng)
+        weight: recommender.with_settings(unobserved_weight=weight).fit(model.data, rng=context.rng)
         for weight in audit.unobserved_weights
         if weight != own
     }
@@ -79,9 +79,9 @@ def _sharpening(audit: Mitigation, subject: Subject, context: Context) -> Lever:
     """Lists that are drawn by a softmax of another beta."""
     model, own = subject.model, audit.softmax
     assert model is not None
-    betas = sorted({min(own.beta * factor, BETAS[1]) for factor in audit.beta_factors} - {own.beta})
+    betas = sorted({min(own.fixed_beta * factor, BETAS[1]) for factor in audit.beta_factors} - {own.fixed_beta})
     policies = (own, *(Softmax(beta=beta) for beta in betas))
-    before, *after = (Setting(policy.beta, model, policy, policy) for policy in policies)
+    before, *after = (Setting(policy.fixed_beta, model, policy, policy) for policy in policies)
     return Lever("beta", "gini", before, tuple(after))
 
 

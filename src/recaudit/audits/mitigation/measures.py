@@ -19,7 +19,7 @@ from recaudit.audits.folding.metric import FoldingSpace, JudgedLists
 from recaudit.audits.folding.relatedness import HasVectors, Relatedness, unit_rows, vectors_of
 from recaudit.audits.instability.audit import Instability
 from recaudit.audits.lists.accuracy import Accuracy, check_same_ids
-from recaudit.audits.lists.exposure import Exposure, gini, incidence, of_items
+from recaudit.audits.lists.exposure import Exposure, gini, incidence
 from recaudit.audits.lists.recommend import lists_of
 from recaudit.audits.logs import rating_facts
 from recaudit.audits.mitigation.definitions import (
@@ -42,7 +42,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import NextK
-from recaudit.metrics.intervals import aggregate, mean, paired_difference, standing
+from recaudit.metrics.intervals import aggregate, estimate_difference_of_lists, mean, paired_difference, row, standing
 from recaudit.metrics.tables import SUMMARY_SCHEMA, user_table
 from recaudit.models.base import NO_LIST, FittedModel, check_response
 from recaudit.models.response import OpaqueResponse
@@ -92,7 +92,7 @@ class Yardstick:
     def __init__(self, audit: Mitigation, data: Interactions, test: Interactions, context: Context) -> None:
         check_same_ids(data, test)
         self.audit, self.data, self.test, self.context = audit, data, test, context
-        self.common: dict[str, Any] = {"by": (), "confidence": audit.confidence, "samples": audit.samples}
+        self.common: dict[str, Any] = {"by": (), "confidence": audit.confidence}
         self.users = resolve_users(audit.users, data, context.rng)
         self.targets = resolve_items(audit.targets, data, context.rng)
         self.editors = resolve_users(audit.editors, data, context.rng, "editors")
@@ -159,7 +159,7 @@ class Yardstick:
             own["log_folding"] = judged.folding
         own["log_unrelated_share"] = judged.unrelated_share
         ratios = [mean(name, values, np.ones(data.n_users)) for name, values in own.items()]
-        frame, _ = aggregate(ratios, audit.bootstrap(rng))
+        frame, _ = aggregate(ratios, audit.metric_bounds, audit.confidence)
         people = user_table(data.user_ids, own)
         for found, names in ((accurate, ACCURATE), (exposed, EXPOSED)):
             some = [name for name in names if name in found.users.columns]
@@ -238,9 +238,9 @@ class Yardstick:
         own = {
             name: np.nansum(values, axis=1) / count for name, values in zip(PLACES, (reached, possible), strict=True)
         }
-        row, column = np.indices(reached.shape).reshape(2, -1)
+        user, column = np.indices(reached.shape).reshape(2, -1)
         pairs = {
-            "user": self.data.user_ids.gather(self.users[row]),
+            "user": self.data.user_ids.gather(self.users[user]),
             "item": self.data.item_ids.gather(self.targets[column]),
             "value": pl.Series(reached.ravel()).fill_nan(None),
             "upper": pl.Series(possible.ravel()).fill_nan(None),
@@ -256,7 +256,7 @@ class Yardstick:
             mean(name, values, np.ones(len(values)), statuses=None if name in solved else stands)
             for name, values in own.items()
         ]
-        frame, _ = aggregate(ratios, self.audit.bootstrap(self.context.rng))
+        frame, _ = aggregate(ratios, self.audit.metric_bounds, self.audit.confidence)
         return Numbers(frame, user_table(self.data.user_ids.gather(self.users), own))
 
     # ---- before and after ------------------------------------------------------------------------------
@@ -284,12 +284,16 @@ class Yardstick:
         )
 
     def _spread(self, before: IntArray, after: IntArray) -> pl.DataFrame:
-        """The difference of coverage and Gini: both lists of a user are drawn together."""
+        """Compute the difference of coverage and Gini, over the users who have lists before and after."""
         known = ((before != NO_LIST) & (after != NO_LIST)).all(axis=1)
         shown = [incidence(lists[known], self.data.n_items) for lists in (before, after)]
-        both = sparse.csr_array(sparse.hstack(shown, format="csr"))
-        bounds, bootstrap = np.array([[-1.0, -1.0], [1.0, 1.0]]), self.audit.bootstrap(self.context.rng)
-        return of_items(EXPOSED[:2], _spread_gained, both, bootstrap, bounds)
+        has_items = sum(np.diff(each.indptr) for each in shown) > 0
+        old, new = (sparse.csr_array(each[has_items]) for each in shown)
+        differences = estimate_difference_of_lists(_coverage_and_gini, new, old, self.audit.confidence)
+        rows = [
+            {"metric": name, **row(each, int(known.sum()))} for name, each in zip(EXPOSED[:2], differences, strict=True)
+        ]
+        return pl.DataFrame(rows, SUMMARY_SCHEMA)
 
 
 def _check_not_asked(model: FittedModel) -> None:
@@ -325,7 +329,6 @@ def _joined(parts: list[Numbers]) -> Numbers:
     return Numbers(frame.with_columns(baseline=pl.lit(None, pl.Float64)), first, pairs, left_out)
 
 
-def _spread_gained(counts: FloatArray) -> FloatArray:
-    """(rows, 2): coverage and Gini of the second half of the columns less those of the first."""
-    before, after = (np.column_stack([(half > 0).mean(axis=1), gini(half)]) for half in np.hsplit(counts, 2))
-    return np.asarray(after - before)
+def _coverage_and_gini(counts: FloatArray) -> FloatArray:
+    """Compute coverage and Gini of counts of the items, shape (rows, items), as shape (rows, 2)."""
+    return np.column_stack([(counts > 0).mean(axis=1), gini(counts)])

@@ -153,7 +153,8 @@ class _RatedList:
         if not isinstance(self.response, AffineResponse):
             return []
         middle = scores_at(self.response, self.starts.mean(axis=0)[None])
-        rivals = top_items(middle, torch.from_numpy(self.candidates)[None], self.search.lists.shape[1])[0]
+        ties, k = self.search.model.data.tie_keys(np.array([self.user])), self.search.lists.shape[1]
+        rivals = top_items(middle, torch.from_numpy(self.candidates)[None], k, ties)[0]
         slope = self.response.slope.numpy()
         ahead = slope[targets] - slope[rivals[rivals >= 0]].sum(axis=0) / max(1, (rivals >= 0).sum())
         return [np.where(ahead > 0, self.high, self.low)[:, None]]

@@ -14,7 +14,8 @@ from recaudit.audits.mitigation.definitions import EVERYBODYS, METRICS
 from recaudit.audits.mitigation.levers import Lever, Setting
 from recaudit.audits.mitigation.measures import Numbers, Yardstick
 from recaudit.metrics.groupings import groupings
-from recaudit.metrics.intervals import aggregate, mean
+from recaudit.metrics.inference import estimate_difference
+from recaudit.metrics.intervals import row
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA
 from recaudit.policies import Top1
 
@@ -88,18 +89,28 @@ class Turned:
         """What the picked setting changes for groups of users, of what everybody has; as SERIES_SCHEMA, by group."""
         before, after = self.before.users, self.after[self.picked].users
         names = [name for name in EVERYBODYS if name in before.columns and name in after.columns]
-        own = {name: before[name].fill_null(np.nan).to_numpy() for name in names}
-        gains = {name: after[name].fill_null(np.nan).to_numpy() - values for name, values in own.items()}
-        ratios = [
-            mean(name, gains[name], members, grouping.by, group, baseline=_mean(own[name], members))
+        own, gained = (
+            {name: people[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in names}
+            for people in (before, after)
+        )
+        confidence = yardstick.audit.confidence
+        rows = [
+            {
+                "by": grouping.by,
+                "group": group,
+                "metric": name,
+                **row(
+                    estimate_difference(gained[name][members], own[name][members], confidence=confidence),
+                    int(members.sum()),
+                    _mean(own[name][members]),
+                ),
+            }
             for grouping in groupings(yardstick.data, yardstick.audit.by, yardstick.audit.split_by)
-            for group, members in zip(grouping.names, grouping.weights.T, strict=True)
+            for group, members in zip(grouping.names, (grouping.weights > 0).T, strict=True)
             for name in names
         ]
-        bootstrap = yardstick.audit.bootstrap(yardstick.context.rng)
-        rows = aggregate(ratios, bootstrap)[1] if ratios else pl.DataFrame(schema=GROUP_SCHEMA)
         lever, at = pl.lit(self.lever.name), pl.lit(self.lever.after[self.picked].at)
-        return rows.select(lever.alias("over"), at.alias("at"), pl.all())
+        return pl.DataFrame(rows, GROUP_SCHEMA).select(lever.alias("over"), at.alias("at"), pl.all())
 
     @property
     def pairs(self) -> list[pl.DataFrame]:
@@ -122,9 +133,9 @@ class Turned:
         return list(zip((self.lever.before, *self.lever.after), (self.before, *self.after), strict=True))
 
 
-def _mean(values: FloatArray, members: FloatArray) -> float | None:
-    known = members * ~np.isnan(values)
-    return float(np.nan_to_num(values) @ known / known.sum()) if known.any() else None
+def _mean(values: FloatArray) -> float | None:
+    """Mean of the values that are not NaN, None without any."""
+    return None if np.isnan(values).all() else float(np.nanmean(values))
 
 
 def _placed(rows: pl.DataFrame, over: str, at: float) -> pl.DataFrame:

@@ -24,6 +24,7 @@ from recaudit.ranking import ranks
 from recaudit.seeding import derive
 from recaudit.solvers.solution import Solution
 from recaudit.status import Status
+from recaudit.ties import TieKeys
 
 Answer = Callable[[BlackBox, FloatArray], tuple[tuple[int, ...], Tensor]]
 """Ratings in, the items that come on the way and the scores (items,) after them out."""
@@ -82,19 +83,19 @@ class AskMethod(SearchMethod, ABC):
         return self.model.lists if isinstance(self.model, BlackBox) and self.model.gives_ranks else None
 
     @final
-    def log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
+    def log_probabilities(self, scores: Tensor, allowed: Tensor, ties: TieKeys) -> Tensor:
         """See `Method`; of ranked lists, what has one of the first places among `allowed` is shown."""
         if self._ranked is None:
-            return super().log_probabilities(scores, allowed)
-        return torch.where(self._heights(scores, allowed) == 0, 0.0, -torch.inf).double()
+            return super().log_probabilities(scores, allowed, ties)
+        return torch.where(self._heights(scores, allowed, ties) == 0, 0.0, -torch.inf).double()
 
-    def _heights(self, scores: Tensor, allowed: Tensor) -> Tensor:
+    def _heights(self, scores: Tensor, allowed: Tensor, ties: TieKeys) -> Tensor:
         """(n, items): how many places below what is shown an item of ranked lists stands, as a negative number.
 
         What is not listed stands below everything else.
         """
         assert self._ranked is not None
-        place = torch.from_numpy(ranks(scores, allowed))
+        place = torch.from_numpy(ranks(scores, allowed, ties))
         below = (self._ranked.places - place).clamp(max=0).double()
         return below.masked_fill(~(allowed & self.model.may_show(scores)), -self.log.n_items)
 
@@ -158,7 +159,7 @@ class AskMethod(SearchMethod, ABC):
 
     def _pair(self, visit: Visit, start: _Start, target: int) -> _Row:
         """The answer for one target."""
-        answer, left = self._answering(start), False
+        answer, left, ties = self._answering(start), False, self.ties(np.array([start.user]))
 
         def outcome(model: BlackBox, point: FloatArray) -> PointValue:
             nonlocal left
@@ -166,8 +167,9 @@ class AskMethod(SearchMethod, ABC):
             allowed = left_over(start.candidates, items)
             left |= bool(allowed[target])
             if self._ranked is None:
-                return PointValue(float(self.log_probabilities(scores[None], allowed[None])[0, target]), scores, items)
-            height = float(self._heights(scores[None], allowed[None])[0, target])
+                value = float(self.log_probabilities(scores[None], allowed[None], ties)[0, target])
+                return PointValue(value, scores, items)
+            height = float(self._heights(scores[None], allowed[None], ties)[0, target])
             return PointValue(-np.inf if height < 0 else 0.0, scores, items, height)
 
         box = rating_box(self.ratings, self.steps or len(start.acted))
@@ -189,7 +191,7 @@ class AskMethod(SearchMethod, ABC):
         for told in best.outcomes:
             allowed = left_over(start.candidates, told.items)
             has_rank = ranked and allowed[target]
-            places.append(ranks(told.scores[None], allowed[None])[0, target] if has_rank else np.nan)
+            places.append(ranks(told.scores[None], allowed[None], ties)[0, target] if has_rank else np.nan)
         rank = float(np.floor(np.median(places))) if np.isfinite(places).all() else np.nan
         acted = start.acted
         if self.steps and left and not best.fresh:
@@ -239,12 +241,14 @@ class AskFuture(AskMethod):
         return _Start(user, before, candidates[0], bool(solvable.any()))
 
     def _answering(self, start: _Start) -> Answer:
-        shown = ~self.log.seen(np.array([start.user]))[0]
+        alone = np.array([start.user])
+        shown, ties = ~self.log.seen(alone)[0], self.ties(alone)
 
         def answer(model: BlackBox, point: FloatArray) -> tuple[tuple[int, ...], Tensor]:
             def step(items: tuple[int, ...], ratings: Tensor) -> Tensor:
-                return model.respond(start.user, start.user, np.array(items, dtype=np.int64)).scores(ratings.numpy())
+                response = model.respond_in_turn(start.user, np.array(items, dtype=np.int64))
+                return response.scores(ratings.numpy())
 
-            return roll_out(step, model.may_show, shown, torch.from_numpy(point))
+            return roll_out(step, model.may_show, shown, torch.from_numpy(point), ties)
 
         return answer

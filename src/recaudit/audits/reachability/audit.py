@@ -7,7 +7,7 @@ after the action are `slope @ a + intercept` (the model's response).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal, final
+from typing import Annotated, Any, Literal, final
 
 import polars as pl
 from pydantic import Field
@@ -42,15 +42,20 @@ from recaudit.audits.spill import MOST_ROWS, Rows, lazily, worked_out
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Serial
 from recaudit.engines.base import blocks, with_workers
-from recaudit.errors import InputError
-from recaudit.interventions import AnyActions, Future, NextK, Past
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.interventions import AnyActions, Future, GivenItems, NextK, Past
+from recaudit.interventions.actions import CountedActions
+from recaudit.interventions.ratings import observed_stars
 from recaudit.models.base import FittedModel, check_response
 from recaudit.models.response import AffineResponse, OpaqueResponse
 from recaudit.policies import AnyPolicy, Softmax
+from recaudit.solvers.batches import working_memory
 from recaudit.specification import Count, Number, Some
 
 PAIR_BYTES = 84
 """That a pair takes at most: 65 in its table, and as much as a column or two while that is made."""
+RESPONSE_COPIES = 4
+"""Of the responses of users that are solved together: as the model gives them, masked, by batch, and without gaps."""
 USERS = 16
 """Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
 
@@ -87,15 +92,15 @@ class Reachability(RuleAudit):
 
     actions: AnyActions = NextK(10)
     """Which ratings are free, and within which bounds. For "past", the model is one without those ratings."""
-    policy: AnyPolicy = Softmax(beta=2.0)
+    policy: AnyPolicy = Softmax()
     """How scores become a recommendation."""
     users: Some | None = None
     """Whose ratings are free: a count, drawn at random and the same for every model, ids, or "all". Where nothing is
     said all, as long as users x targets x items are at most 10^11 (MovieLens 1M); of larger logs so many users that
-    they are 10^9, but at least 30, drawn by history: fewer targets leave room for more users."""
+    they are 10^9, but at least 100, drawn by history: fewer targets leave room for more users."""
     targets: Some | None = None
-    """The items whose probability is asked about: a count, ids, or "all", which are all candidates. Where nothing is
-    said all; where users are drawn because the log is large, 1,000 of them, drawn at random."""
+    """The items whose probability is asked about: a count, ids, or "all", which are all candidates. By default all, or
+    a random sample of 1,000 where users x items x items are more than 10^11."""
     candidates: Candidates = "unseen"
     """What the policy chooses from: items that are neither seen nor acted on (films), or all but the acted on (music,
     news)."""
@@ -132,10 +137,24 @@ class Reachability(RuleAudit):
         return self.baseline or ("factual" if isinstance(self.actions, Past) else "scores")
 
     def memory(self, data: Interactions) -> int:
-        """The table of pairs, as far as it is not in files, and the matrices that they are averaged in."""
+        """Bytes of the table of pairs, as far as it is not in files, of its averages, and of the users being solved."""
         users = count_of(self.users, data.n_users, self.asking_effort(data))
-        matrices = CELL_BYTES * core_count() * max(data.n_items, min(users * data.n_items, MOST_CELLS))
-        return PAIR_BYTES * min(users * count_of(self._targets(data), data.n_items), MOST_ROWS) + matrices
+        targets = count_of(self._targets(data), data.n_items)
+        together, cores = min(users, USERS), core_count()
+        matrices = CELL_BYTES * cores * max(data.n_items, min(users * data.n_items, MOST_CELLS))
+        actions = self._action_count(data)
+        responses = RESPONSE_COPIES * 8 * together * data.n_items * (actions + 1)
+        solving = cores * working_memory(data.n_items, actions, targets, together)
+        return PAIR_BYTES * min(users * targets, MOST_ROWS) + max(matrices, responses + solving)
+
+    def _action_count(self, data: Interactions) -> int:
+        """Number of ratings that are free, at most."""
+        match self.actions:
+            case GivenItems():
+                return min(len(self.actions.ids), data.n_items)
+            case CountedActions() | Future():
+                return min(self.actions.k, data.n_items)
+        return int(data.user_counts.max(initial=0))
 
     def asking_effort(self, data: Interactions) -> Effort:
         """See `Audit`: every target is looked at beside all items."""
@@ -148,10 +167,11 @@ class Reachability(RuleAudit):
         return super().drawn_from(data).model_copy(update={"targets": self._targets(data)})
 
     def _targets(self, data: Interactions) -> SomeIds:
-        """Where nothing is said all, unless those who are asked about are drawn."""
-        large = data.n_users * data.n_items**2 > MOST_SCORES
-        if self.targets is None and self.users is None and large and data.n_items > DRAWN_TARGETS:
-            return DRAWN_TARGETS
+        """The targets that are asked about: by default all, unless they would cost too much for these users."""
+        if self.targets is None and data.n_items > DRAWN_TARGETS:
+            users = count_of(self.users, data.n_users)
+            if users * data.n_items**2 > MOST_SCORES:
+                return DRAWN_TARGETS
         return self.targets
 
     def _exact(self, model: FittedModel) -> bool:
@@ -215,6 +235,9 @@ def worked_example(method: Method, pairs: Rows) -> pl.DataFrame:
 
     The larger best chance decides among equals. Chances that differ by rounding alone are equal, so that the same pair
     is taken on every machine. For all pairs the actions would be many times the size of everything else.
+
+    If all ratings of the dataset are whole or half steps, the best action of the pair is one of such ratings, as advice
+    must name ratings that users can give; its value can be below that of the pair, for which any number is allowed.
     """
     climbing = lazily(pairs).filter(pl.col("rank_gain") > 0).with_row_index("row")
     rounded = pl.col("value").round_sig_figs(9)
@@ -225,8 +248,18 @@ def worked_example(method: Method, pairs: Rows) -> pl.DataFrame:
     )
     if best.is_empty():
         return pl.DataFrame()
-    if method.audit.best_actions:
+    is_said = method.audit.actions.ratings is not None
+    stars = None if is_said else observed_stars(method.log.ratings, method.log.scale)
+    if method.audit.best_actions and stars is None:
         return best.drop("row")
     audit = method.audit.model_copy(update={"best_actions": True})
     user, target = method.log.users_at(best["user"]), method.log.items_at(best["item"])
-    return replace(method, audit=audit, targets=target)(user)
+    if stars is None:
+        return replace(method, audit=audit, targets=target)(user)
+    actions: Any = audit.actions  # all actions are dataclasses
+    audit = audit.model_copy(update={"actions": replace(actions, ratings=stars)})
+    try:
+        example = replace(method, audit=audit, targets=target)(user)
+    except NotSupportedError:  # no solver for ratings in steps
+        return pl.DataFrame()
+    return example.filter(pl.col("rank_gain") > 0) if "rank_gain" in example.columns else example

@@ -14,7 +14,8 @@ from recaudit.audits.reachability.result import ReachabilityResult, marked, matr
 from recaudit.data.checks import listed_ids, positions
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.metrics.intervals import Bootstrap, standing, weakest
+from recaudit.metrics.inference import Bounds, PairedDifference, SampleEstimate, estimate_difference, estimate_mean
+from recaudit.metrics.intervals import restore_quotient, row, standing, weakest
 from recaudit.metrics.tables import SUMMARY_SCHEMA
 from recaudit.seeding import Keys, derive, uniforms
 from recaudit.status import Status
@@ -135,15 +136,13 @@ def contrast_items(
     second: Iterable[object],
     *,
     confidence: float = 0.95,
-    samples: int = 1000,
-    rng: int = 0,
 ) -> pl.DataFrame:
     """Two groups of items (ids) for the same users: the mean lift of each, and how they differ.
 
     Rows of metric "lift" are geometric means, and "first / second" is how many times further the first group can be
     lifted: 1 where there is no difference. Rows of "mean_lift" are arithmetic means, as in the paper's Table II, with
-    "first - second". A user's own mean comes first; intervals are bootstrapped over the users who have pairs in both
-    groups, and `excluded` counts the others. Where lifts are lower bounds a group's mean is one too, and is called
+    "first - second". A user's own mean comes first; intervals are over the users who have pairs in both groups, and
+    `excluded` counts the others. Where lifts are lower bounds a group's mean is one too, and is called
     bounded; so is the ratio or difference of two groups, which may then be off either way.
     """
     lifts = Lifts(found)
@@ -155,24 +154,20 @@ def contrast_items(
         raise InputError("first, second", received="groups without a user in common", expected=expected)
     stand = [lifts.statuses(weight)[both] for weight in weights]
     statuses = [weakest(some).value for some in (*stand, np.concatenate(stand))]
-    columns = np.column_stack([*logs, logs[0] - logs[1], *means, means[0] - means[1]])[both]
-    bootstrap, users = Bootstrap(confidence, samples, rng), len(columns)
-    replicates = np.concatenate([drawn @ columns / users for drawn in bootstrap.resamples(users)])
-    ends = bootstrap.percentiles(replicates) if users > 1 else np.full((2, 6), np.nan)  # one user has no interval
-    rows = np.vstack([columns.mean(axis=0), ends])
-    rows[:, :3] = np.exp(rows[:, :3])
-    value, lower, upper = (pl.Series(numbers).fill_nan(None) for numbers in rows)
-    return pl.DataFrame(
-        {
-            "group": ["first", "second", "first / second", "first", "second", "first - second"],
-            "metric": ["lift"] * 3 + ["mean_lift"] * 3,
-            "value": value,
-            "lower": lower,
-            "upper": upper,
-            "status": statuses * 2,
-            "baseline": None,
-            "users": users,
-            "excluded": int((~both).sum()),
-        },
-        schema={"group": pl.String, **SUMMARY_SCHEMA},
-    )
+    geometric, arithmetic = [np.exp(each[both]) for each in logs], [each[both] for each in means]
+    positive: Bounds = (0.0, None)
+    estimates: dict[tuple[str, str], SampleEstimate | PairedDifference] = {
+        ("first", "lift"): estimate_mean(geometric[0], positive, average="geometric", confidence=confidence),
+        ("second", "lift"): estimate_mean(geometric[1], positive, average="geometric", confidence=confidence),
+        ("first / second", "lift"): restore_quotient(
+            estimate_difference(geometric[0], geometric[1], average="geometric", confidence=confidence)
+        ),
+        ("first", "mean_lift"): estimate_mean(arithmetic[0], positive, confidence=confidence),
+        ("second", "mean_lift"): estimate_mean(arithmetic[1], positive, confidence=confidence),
+        ("first - second", "mean_lift"): estimate_difference(arithmetic[0], arithmetic[1], confidence=confidence),
+    }
+    rows = [
+        {"group": group, "metric": metric, **row(estimate, len(both), status=Status(status))}
+        for ((group, metric), estimate), status in zip(estimates.items(), statuses * 2, strict=True)
+    ]
+    return pl.DataFrame(rows, {"group": pl.String, **SUMMARY_SCHEMA})

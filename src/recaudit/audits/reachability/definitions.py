@@ -15,6 +15,7 @@ REACHABILITY = (
         "higher",
         "share",
         best_case=True,
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "availability",
@@ -26,6 +27,7 @@ REACHABILITY = (
         "higher",
         "chance",
         best_case=True,
+        bounds=(0.0, None),
     ),
     Metric(
         "lift",
@@ -38,5 +40,7 @@ REACHABILITY = (
         "higher",
         "times",
         still=1.0,  # save where what is rated is not recommended again, which makes all else likelier
+        bounds=(0.0, None),
+        average="geometric",
     ),
 )

@@ -55,6 +55,7 @@ class OwnScores:
         response = model.own_responses(users, self.acted[None, :])
         self.slope = response.slope[0].numpy()[self.candidates]
         self.intercept = response.intercept[0].numpy()[self.candidates]
+        self.ties = model.data.tie_keys(users).columns(self.candidates)
 
 
 @final
@@ -66,7 +67,7 @@ class Geometry:
     frame: pl.DataFrame
     """One row a pair: user, item, and
 
-    - top1_reachable: some ratings within the bounds make the item a highest-scoring candidate, ties included;
+    - top1_reachable: some ratings within the bounds make the item the top candidate; of tied ones one is on top;
     - margin, margin_upper: the most by which it can be ahead of every other candidate lies between them, and is
       `margin` where the item is reachable. 0: it can only tie, as all items do for a user of a factor model without
       biases who can bring their vector to zero. Below 0 it is always behind somebody;
@@ -156,7 +157,7 @@ def _pairs(own: OwnScores, targets: IntArray) -> pl.DataFrame:
     if not len(targets):
         return pl.DataFrame(schema=_SCHEMA)
     places = np.searchsorted(own.candidates, targets)
-    top = top1_margin(own.slope, own.intercept, places, own.lower, own.upper)
+    top = top1_margin(own.slope, own.intercept, places, own.lower, own.upper, ties=own.ties)
     hull = hull_vertices(own.slope, places)
     whole = top.settled & (hull.status == Status.SOLVED.value)
     failed = (top.status == Status.FAILED.value) | (hull.status == Status.FAILED.value)

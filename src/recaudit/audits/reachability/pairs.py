@@ -24,6 +24,7 @@ from recaudit.models.base import FittedModel
 from recaudit.ranking import rank_of, ranks
 from recaudit.solvers.solution import Solution
 from recaudit.status import Status
+from recaudit.ties import TieKeys
 
 if TYPE_CHECKING:
     from recaudit.audits.reachability.audit import Reachability
@@ -102,9 +103,13 @@ class Method(ABC):
         asked[:, self.targets] = True
         return asked
 
-    def log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
+    def ties(self, users: IntArray) -> TieKeys:
+        """What decides between tied items in the lists of these users (positions)."""
+        return self.model.data.tie_keys(users)
+
+    def log_probabilities(self, scores: Tensor, allowed: Tensor, ties: TieKeys) -> Tensor:
         """(n, items): of `scores` (n, items) among `allowed`; what is never shown has probability 0."""
-        logs = self.audit.policy.log_probabilities(scores, allowed)
+        logs = self.audit.policy.log_probabilities(scores, allowed, ties)
         return logs.masked_fill(~self.model.may_show(scores), -torch.inf)
 
     def frame(
@@ -129,8 +134,9 @@ class Method(ABC):
         if before.isnan().any():
             start, gain = np.full(len(row), np.nan), np.full(len(rank), np.nan)
         else:
-            start = self.log_probabilities(before, allowed).cpu().numpy()[asked]
-            gain = (ranks(before, allowed)[solvable] - rank).astype(np.float64)
+            ties = self.ties(users)
+            start = self.log_probabilities(before, allowed, ties).cpu().numpy()[asked]
+            gain = (ranks(before, allowed, ties)[solvable] - rank).astype(np.float64)
         if self.audit.slate > 1:
             with np.errstate(divide="ignore"):
                 start = np.log(-np.expm1(self.audit.slate * np.log1p(-np.minimum(np.exp(start), 1 - 1e-16))))
@@ -204,11 +210,14 @@ _ROWS = 256
 """Points whose scores of a few thousand items are computed together: they stay in the cache."""
 
 
-def ranks_at(scores: Callable[[Tensor], Tensor], points: FloatArray, own: Tensor) -> IntArray:
-    """(pairs,): the rank of each pair's item, column `own` (pairs,) of the scores, at its `points` (pairs, actions)."""
+def ranks_at(scores: Callable[[Tensor], Tensor], points: FloatArray, own: Tensor, ties: TieKeys) -> IntArray:
+    """(pairs,): the rank of each pair's item, column `own` (pairs,) of the scores, at its `points` (pairs, actions).
+
+    `ties` has one row, that of the user.
+    """
     found = np.empty(len(points), dtype=np.int64)
     for first in range(0, len(points), _ROWS):
         part = slice(first, first + _ROWS)
         with torch.no_grad():
-            found[part] = rank_of(scores(aligned(points[part])), own[part])
+            found[part] = rank_of(scores(aligned(points[part])), own[part], ties.repeated(len(points[part])))
     return found

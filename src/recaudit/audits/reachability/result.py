@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
@@ -16,7 +17,6 @@ from recaudit.audits.result import Result, Table
 from recaudit.audits.spill import Rows, SpilledRows, lazily, read_part
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
-from recaudit.folders.places import Place
 from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.metrics.intervals import Ratio, mean, standing
 from recaudit.metrics.tables import item_table, user_table
@@ -60,7 +60,7 @@ class ReachabilityResult(Result):
         engine: Engine | None = None,
     ) -> Self:
         """From the rows of these users (positions in the log); the engine averages those that are in files."""
-        aggregates = cache(partial(aggregate_pairs, audit, log, users, pairs, rng, engine or Serial()))
+        aggregates = cache(partial(aggregate_pairs, audit, log, users, pairs, engine or Serial()))
         tables: dict[str, Table] = {"pairs": pairs}
         for name in ("summary", "groups", "terms", "people", "users", "items"):
             tables[name] = partial(lambda name: aggregates()[name], name)
@@ -186,7 +186,7 @@ def bound_widths(pairs: Rows) -> FloatArray:
 
 
 def aggregate_pairs(
-    audit: Reachability, log: Interactions, users: IntArray, pairs: Rows, rng: int, engine: Engine
+    audit: Reachability, log: Interactions, users: IntArray, pairs: Rows, engine: Engine
 ) -> dict[str, Any]:
     """The tables that all audits have, "users" and "items" of these pairs; `users` are positions.
 
@@ -216,10 +216,10 @@ def aggregate_pairs(
                 ratios.append(replace(pooled, by=grouping.by, group=group, status=Status(of_group[g])))
     ids = log.user_ids.gather(users)
     people = user_table(ids, own).with_columns(ratings=pl.Series(log.user_counts[users]))
-    return audit.aggregated(ratios, log, rng, users) | {"users": people, "items": found.items(log)}
+    return audit.aggregated(ratios, log, users) | {"users": people, "items": found.items(log)}
 
 
-def _part_totals(audit: Reachability, log: Interactions, slices: list[Grouping], place: Place) -> _Totals:
+def _part_totals(audit: Reachability, log: Interactions, slices: list[Grouping], place: Path) -> _Totals:
     """Of the pairs in one file."""
     pairs = read_part(place)
     return _totals(audit, log, log.users_at(pairs["user"].rle().struct.field("value")), pairs, slices)

@@ -26,6 +26,7 @@ from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import LARGEST, Distance, distance_between
 from recaudit.solvers.search import EXHAUSTIVE, Box, Objective, ascend
 from recaudit.solvers.solution import Solution, lower_bounded
+from recaudit.ties import TieKeys
 
 MOST_PAIRS = 100_000
 """Each pair needs a search of its own."""
@@ -113,6 +114,7 @@ class SearchActions(SearchMethod):
         among = np.flatnonzero(candidates)
         own = torch.from_numpy(np.searchsorted(among, np.flatnonzero(targets)))
         columns, batch_scores, policy = torch.from_numpy(among), _batch_scores(response), self.audit.policy
+        ties = self.ties(np.array([user])).columns(among)
         paper = self.audit.solver == "gradient"
 
         def shown(points: Tensor) -> Tensor:
@@ -122,7 +124,8 @@ class SearchActions(SearchMethod):
         def objective(points: Tensor) -> Tensor:
             """(points, targets): their log-probabilities."""
             scores = shown(points)
-            return policy.log_probabilities(scores, torch.ones(scores.shape, dtype=torch.bool))[:, own]
+            every = torch.ones(scores.shape, dtype=torch.bool)
+            return policy.log_probabilities(scores, every, ties.repeated(len(scores)))[:, own]
 
         found = ascend(
             objective,
@@ -132,7 +135,7 @@ class SearchActions(SearchMethod):
             polish=not paper,
             rng=derive(self.rng, "search", self.log.user_ids[user]),
         )
-        return found.value, found.actions, ranks_at(shown, found.actions, own)
+        return found.value, found.actions, ranks_at(shown, found.actions, own, ties)
 
 
 def refuse_many(pairs: int, argument: str, model: FittedModel) -> None:
@@ -230,22 +233,22 @@ class SearchFuture(SearchMethod):
         way and at the end. Log-probabilities (targets,), ratings and items (targets, steps), ranks at the end, NaN and
         -1 where no roll-out left the target; and whether a target applies, that is does not surely come on the way.
         """
-        policy, k = self.audit.policy, self.future.k
+        policy, k, ties = self.audit.policy, self.future.k, self.ties(np.array([user]))
         box = rating_box(self.ratings, k)
         left = np.zeros(len(targets), dtype=bool)
 
         def step(items: tuple[int, ...], ratings: Tensor) -> Tensor:
             if not items:
                 return start
-            response = self.model.respond(user, user, np.array(items))
+            response = self.model.respond_in_turn(user, np.array(items))
             assert isinstance(response, DifferentiableResponse)
             return response.batch_scores(ratings[None])[0]
 
         def follow(ratings: Tensor) -> tuple[tuple[int, ...], Tensor, Tensor, Tensor]:
             """The items that come, and at the end the scores, what is left and the log-probabilities, (items,) each."""
-            items, scores = roll_out(step, self.model.may_show, shown, ratings)
+            items, scores = roll_out(step, self.model.may_show, shown, ratings, ties)
             allowed = left_over(candidates, items)
-            return items, scores, allowed, policy.log_probabilities(scores[None], allowed[None])[0]
+            return items, scores, allowed, policy.log_probabilities(scores[None], allowed[None], ties)[0]
 
         def objective(points: Tensor) -> Tensor:
             """(points, targets)"""
@@ -264,8 +267,8 @@ class SearchFuture(SearchMethod):
                 came, scores, allowed, logs = follow(aligned(point))
             if allowed[target]:
                 log_value[row], items[row], ratings[row] = logs[target], came, point
-                places[row] = ranks(scores[None], allowed[None])[0, target]
-        first = int(top_items(start[None], torch.from_numpy(shown)[None], 1)[0, 0])
+                places[row] = ranks(scores[None], allowed[None], ties)[0, target]
+        first = int(top_items(start[None], torch.from_numpy(shown)[None], 1, ties)[0, 0])
         return log_value, ratings, items, places, (left | (box.size > EXHAUSTIVE)) & (targets != first)
 
 
@@ -292,18 +295,19 @@ def roll_out(
     may_show: Callable[[Tensor], Tensor],
     shown: BoolArray,
     ratings: Tensor,
+    ties: TieKeys,
 ) -> tuple[tuple[int, ...], Tensor]:
     """The items that come when step t is rated `ratings[t]`, and the scores (items,) after all of them.
 
-    `scores(items, ratings)`: after rating these items in this order; `shown` (items,): what may come on the way. Fewer
-    items come where nothing is left that the system may show.
+    `scores(items, ratings)`: after rating these items in this order; `shown` (items,): what may come on the way; `ties`
+    has one row, that of the user. Fewer items come where nothing is left that the system may show.
     """
     items: tuple[int, ...] = ()
     free = torch.from_numpy(shown.copy())
     for step in range(len(ratings)):
         with torch.no_grad():
             now = scores(items, ratings[:step].detach())
-        top = int(top_items(now[None], (free & may_show(now))[None], 1)[0, 0])
+        top = int(top_items(now[None], (free & may_show(now))[None], 1, ties)[0, 0])
         if top < 0:
             return items, now
         items, free[top] = (*items, top), False

@@ -32,7 +32,7 @@ from recaudit.solvers.solution import Solution, concatenate, no_solutions, statu
 from recaudit.solvers.trajectories import AscentSettings, DrawSettings, RollOutProblem, TrajectorySolution
 from recaudit.solvers.trajectories.problem import without
 from recaudit.status import Status
-from recaudit.ties import TIE
+from recaudit.ties import TIE, TieKeys
 
 _SCORES_ON_DEVICE = 1 << 28
 """How many are compared together on an accelerator."""
@@ -61,6 +61,7 @@ class SolveActions(Method):
             audit.slate,
             audit.tolerance,
             self.device,
+            self.ties(users),
         )
         answer, best = best_response(audit.policy, question)
         before, rank = self._baseline_scores(users, items, response).to(self.device), _ranks_after(question, best)
@@ -89,7 +90,7 @@ def _ranks_after(question: Question, best: torch.Tensor) -> IntArray:
     def of_user(user: int) -> IntArray:
         points = aligned(best[starts[user] : ends[user]])
         slope, intercept, own = question.of_user(user)
-        return affine_rank_of(slope, intercept, points, own)
+        return affine_rank_of(slope, intercept, points, own, question.ties_of_user(user))
 
     found = run_on_cores(of_user, counts.nonzero()[:, 0].tolist())
     return np.concatenate([np.zeros(0, dtype=np.int64), *found])
@@ -120,10 +121,12 @@ def _ranks_on_device(question: Question, points: torch.Tensor, starts: list[int]
             near[pairs] = rows.unpad((scores >= own - apart).sum(dim=2))
     found: IntArray = (above + 1).cpu().numpy()
     for pair in (near > above + 1).nonzero()[:, 0].tolist():
-        at = intercept[owner[pair]] + slope[owner[pair]] @ points[pair]
+        user = int(owner[pair])
+        at = intercept[user] + slope[user] @ points[pair]
         among = torch.isfinite(at).nonzero()[:, 0]
         place = torch.searchsorted(among, item[pair : pair + 1])
-        found[pair] = rank_of(at[among].cpu()[None], place.cpu())[0]
+        ties = question.ties.repeated(1, user).columns(among.cpu().numpy())
+        found[pair] = rank_of(at[among].cpu()[None], place.cpu(), ties)[0]
     return found
 
 
@@ -141,6 +144,7 @@ class Question:
     slate: int  # how many items are shown: the probability is that of being among them
     tolerance: float
     device: str
+    ties: TieKeys  # of the users and items
 
     def of_user(self, user: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Slope (candidates, actions) and intercept (candidates,) of a user's candidates, and the targets' places."""
@@ -148,11 +152,16 @@ class Question:
         places = torch.searchsorted(candidates, self.targets[user].nonzero()[:, 0].to(candidates.device))
         return self.slope[user, candidates], self.intercept[user, candidates], places
 
+    def ties_of_user(self, user: int) -> TieKeys:
+        """One row: the tie keys of a user's candidates."""
+        candidates = torch.isfinite(self.intercept[user]).cpu().numpy()
+        return self.ties.repeated(1, user).columns(candidates)
+
 
 def best_response(policy: Policy, question: Question) -> tuple[Solution, torch.Tensor]:
     """The largest log-probability of each target, with bounds, and the actions that reach it (pairs, actions)."""
     if isinstance(policy, Softmax) and isinstance(question.ratings, Interval) and question.slate == 1:
-        asked = (question.slope, question.intercept, question.targets, policy.beta)
+        asked = (question.slope, question.intercept, question.targets, policy.fixed_beta)
         ends = (question.ratings.low, question.ratings.high)
         return maximize_softmax_there(*asked, *ends, question.tolerance, device=question.device)
     found = _by_user(policy, question)
@@ -163,14 +172,14 @@ def _by_user(policy: Policy, question: Question) -> Solution:
     """Which solver answers for which policy and ratings, one user after the other."""
     match policy, question.ratings:
         case Softmax(), Interval() if question.slate > 1:
-            return _user_by_user(partial(_slate, policy.beta), question)
+            return _user_by_user(partial(_slate, policy.fixed_beta), question)
         case _ if question.slate > 1:
             raise NotSupportedError(
                 f"Slates of {question.slate} have bounds for Softmax and an Interval of ratings, not for {policy!r} "
                 f"with {question.ratings!r}."
             )
         case Softmax(), Stars():
-            return _user_by_user(partial(_softmax_stars, policy.beta), question, on_cores=True)
+            return _user_by_user(partial(_softmax_stars, policy.fixed_beta), question, on_cores=True)
         case _ if question.changes is not None:
             raise NotSupportedError(
                 f"{type(policy).__name__} has no reachability solver with a limit on changes. Softmax has one."
@@ -244,7 +253,8 @@ def _slate(beta: float, question: Question, user: int) -> Solution:
 def _epsilon_greedy(epsilon: float, question: Question, user: int) -> Solution:
     """An item that can be made the top one is shown with 1 - epsilon, any other with epsilon / (n - 1)."""
     slope, intercept, targets = question.of_user(user)
-    found = solvers.top1_margin(slope, intercept, targets, question.ratings.low, question.ratings.high)
+    ties = question.ties_of_user(user)
+    found = solvers.top1_margin(slope, intercept, targets, question.ratings.low, question.ratings.high, ties=ties)
     n = len(intercept)
     with np.errstate(divide="ignore"):
         worse, better = np.log([epsilon / max(1, n - 1), 1.0 if n == 1 else 1 - epsilon])
@@ -253,7 +263,7 @@ def _epsilon_greedy(epsilon: float, question: Question, user: int) -> Solution:
     if isinstance(question.ratings, Stars):
         # No star reaches what the interval does not; what it does reach, the nearest stars may reach as well.
         actions = Box.grid(question.ratings.values, actions.shape[1]).inside(actions)
-        reachable = rank_of(product(actions, slope) + intercept, targets) == 1
+        reachable = rank_of(product(actions, slope) + intercept, targets, ties.repeated(len(actions))) == 1
     value = np.where(reachable, better, worse)
     # With epsilon above (n - 1) / n the top item is shown least: one that can be on top may do better elsewhere.
     settled = (reachable & (better >= worse)) | never
@@ -306,7 +316,8 @@ class SolveFuture(Method):
             user, targets = int(users[row]), np.flatnonzero(solvable[row])
             start = self.model.rollout(user)
             found = self._solve(user, start, shown[row], candidates[row], targets)
-            return found, _ranks_after_rollouts(start, candidates[row], targets, found)
+            ties = self.ties(users[row : row + 1])
+            return found, _ranks_after_rollouts(start, candidates[row], targets, found, ties)
 
         parts = run_on_cores(solve, np.flatnonzero(solvable.any(axis=1)).tolist())
         none = TrajectorySolution(**vars(no_solutions(k)), items=np.empty((0, k), dtype=np.int64))
@@ -331,12 +342,13 @@ class SolveFuture(Method):
         self, user: int, start: RollOut, shown: BoolArray, candidates: BoolArray, targets: IntArray
     ) -> TrajectorySolution:
         audit, k, ratings, policy = self.audit, self.future.k, self._ratings, self.audit.policy
-        problem = RollOutProblem(start, shown, candidates, targets, k, ratings.low, ratings.high)
+        ties = self.ties(np.array([user]))
+        problem = RollOutProblem(start, shown, candidates, targets, k, ratings.low, ratings.high, ties)
         ascent = replace(self.ascent, rng=derive(self.rng, "future", self.log.user_ids[user]))
         if not self._follows_top:
             follows, sampling = self.future.follows, replace(self.sampling, max_sequences=audit.sequences)
             if k == 1 and isinstance(policy, Softmax) and audit.solver == "exact":
-                return trajectories.maximize_one_draw(problem, follows, policy.beta, audit.tolerance, sampling)
+                return trajectories.maximize_one_draw(problem, follows, policy.fixed_beta, audit.tolerance, sampling)
             return trajectories.ascend_after_draws(problem, follows, policy, ascent, sampling)
         if isinstance(ratings, Stars):
             return trajectories.maximize_after_stars(
@@ -345,13 +357,15 @@ class SolveFuture(Method):
         if audit.solver == "gradient":
             return trajectories.ascend_after_top1(problem, policy, ascent)
         if isinstance(policy, Softmax):
-            return trajectories.maximize_after_top1(problem, policy.beta, audit.tolerance, sequences=audit.sequences)
+            return trajectories.maximize_after_top1(
+                problem, policy.fixed_beta, audit.tolerance, sequences=audit.sequences
+            )
         epsilon = policy.epsilon if isinstance(policy, EpsilonGreedy) else 0.0
         return trajectories.reach_top_after_top1(problem, epsilon, sequences=audit.sequences)
 
 
 def _ranks_after_rollouts(
-    start: RollOut, candidates: BoolArray, targets: IntArray, solution: TrajectorySolution
+    start: RollOut, candidates: BoolArray, targets: IntArray, solution: TrajectorySolution, ties: TieKeys
 ) -> FloatArray:
     """(targets,): each rank among what is left at the end, at the target's best ratings; NaN where none is known."""
     after = np.full(len(targets), np.nan)
@@ -367,5 +381,6 @@ def _ranks_after_rollouts(
         scores = partial(torch.addmm, level, mat2=columns)
         rows = np.flatnonzero(member.ravel() == place)
         own = torch.from_numpy(np.searchsorted(left, targets[rows]))
-        after[rows] = ranks_at(scores, solution.actions[rows] @ basis.matrix.T + basis.constant, own)
+        points = solution.actions[rows] @ basis.matrix.T + basis.constant
+        after[rows] = ranks_at(scores, points, own, ties.columns(left))
     return after

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -11,10 +11,11 @@ import polars as pl
 import torch
 from scipy import sparse
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import FAILURES, Visit
 from recaudit.audits.audit import Context, Subject, Verb
 from recaudit.audits.calibration.calibrator import interests, systems_of
+from recaudit.audits.failures import cause_of
 from recaudit.audits.fidelity.audit import Edit
 from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.search import refuse_many
@@ -27,10 +28,11 @@ from recaudit.audits.samples import Candidates, candidate_items, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines import track
 from recaudit.engines.base import blocks
-from recaudit.errors import InputError, NotSupportedError, RecauditError, did_you_mean
+from recaudit.errors import UNMEASURED, InputError, NotSupportedError, did_you_mean
 from recaudit.interventions import Actions, AnyActions, Future, Interval, NextK, Stars
-from recaudit.interventions.ratings import free_ratings
+from recaudit.interventions.ratings import free_ratings, observed_stars
 from recaudit.interventions.who import Own
+from recaudit.machine import reason_not_measured
 from recaudit.metrics.groupings import BOTH, Grouping, groupings
 from recaudit.models.base import FittedModel, check_response
 from recaudit.models.given.black_box import BlackBox
@@ -80,8 +82,8 @@ class Recourse(RuleAudit):
     effort: AnyEffort = Changes()
     """What counts as effort."""
     actions: AnyActions | None = None
-    """Which ratings are free, and what they may become; the next 10 items in the stars of the log's scale, where
-    nothing is said."""
+    """Which ratings are free, and what they may become; by default the next 10 items. If the actions name no ratings,
+    users can give the whole or half steps in which the dataset's ratings are."""
     users: Some | None = 100
     """Whose ratings are free: a count, drawn at random and the same for every model, or ids."""
     items: Some | None = 20
@@ -130,7 +132,7 @@ class Recourse(RuleAudit):
         return groupings(data, self.by, BOTH if self.goal.about_an_item else ("users",))
 
     def _actions(self, log: Interactions) -> Actions:
-        """The actions, in stars where nothing is said."""
+        """The actions, with ratings that users can give if none are named."""
         if isinstance(self.actions, Future):
             raise NotSupportedError(
                 "Which items a future is about depends on the ratings: recourse takes NextK, Past, HistoryEdits, "
@@ -140,16 +142,22 @@ class Recourse(RuleAudit):
             if self.actions.changes is not None:
                 remedy = "LeastEffort says how many are changed; its curve has the share within each number of changes."
                 raise InputError("actions.changes", received=self.actions.changes, expected="none", remedy=remedy)
-            return self.actions
-        return NextK(10, ratings=_stars(log.scale))
+            actions: Actions = self.actions
+        else:
+            actions = NextK(10)
+        if actions.ratings is not None:
+            return actions
+        return replace(actions, ratings=_givable_ratings(log))  # type: ignore[type-var]  # all actions are dataclasses
 
 
 recourse = Verb(Recourse, RecourseResult)
 
 
-def _stars(scale: tuple[float, float]) -> Stars | Interval:
-    """The stars of a scale: whole ones, or halves where its ends are."""
-    ratings = free_ratings(None, scale)
+def _givable_ratings(log: Interactions) -> Stars | Interval:
+    """Ratings that users can give: the steps of the ratings that there are, else whole or half steps of the scale."""
+    if (stars := observed_stars(log.ratings, log.scale)) is not None:
+        return stars
+    ratings = free_ratings(None, log.scale)
     for step in (1.0, 0.5):
         if isinstance(ratings, Interval) and (ratings.high - ratings.low) % step == 0 and ratings.low % step == 0:
             return Stars(ratings.low, ratings.high, step)
@@ -216,22 +224,15 @@ class RecourseMethod:
 
     def __call__(self, users: IntArray) -> pl.DataFrame:
         """The rows of these users (positions)."""
-        items = self.actions.items(self.model, users, self.rng, self.log)
-        now = self.actions.unchanged(self.model, users, items, self.log)
-        allowed = candidate_items(self.log, users, items, self.audit.candidates)
-        responses = self.model.own_responses(users, items) if self.exact else None
         rows: list[dict[str, Any]] = []
-        for row, user in enumerate(users.tolist()):
-            free = np.flatnonzero(items[row] >= 0)
-            among = np.flatnonzero(allowed[row])
-            mine = items[row, free], now[row, free]
-            if responses is not None:
-                slope = responses.slope[row].numpy()[among][:, free]
-                scores = responses.intercept[row].numpy()[among] + slope @ mine[1]
-                sight = self._sight(user, np.ascontiguousarray(slope), scores, among)
-                rows += self._answers(user, sight, among, *mine)
-            else:
-                rows += self._searches(user, among, *mine)
+        if self.exact:
+            rows = self._rows(users)
+        else:
+            for user in users.tolist():
+                try:
+                    rows += self._rows(np.array([user]))
+                except FAILURES as error:
+                    rows += self._failed_rows(user, cause_of(error))
         names = {"user": self.log.user_ids.dtype, "item": self.log.item_ids.dtype}
         schema: dict[str, Any] = {
             **(names if self.audit.goal.about_an_item else {"user": names["user"]}),
@@ -241,8 +242,39 @@ class RecourseMethod:
             "action_items": pl.List(names["item"]),
             **dict.fromkeys(("before_ratings", "action_ratings"), pl.List(pl.Float64)),
             "nodes": pl.Int64,
+            **({} if self.exact else {"failure": pl.String}),
         }
         return pl.DataFrame(rows, schema, orient="row")
+
+    def _rows(self, users: IntArray) -> list[dict[str, Any]]:
+        items = self.actions.items(self.model, users, self.rng, self.log)
+        now = self.actions.unchanged(self.model, users, items, self.log)
+        allowed = candidate_items(self.log, users, items, self.audit.candidates)
+        responses = self.model.own_responses(users, items) if self.exact else None
+        rows: list[dict[str, Any]] = []
+        for row, user in enumerate(users.tolist()):
+            free = np.flatnonzero(items[row] >= 0)
+            among = self._among(user, allowed[row])
+            mine = items[row, free], now[row, free]
+            if responses is not None:
+                slope = responses.slope[row].numpy()[among][:, free]
+                scores = responses.intercept[row].numpy()[among] + slope @ mine[1]
+                sight = self._sight(user, np.ascontiguousarray(slope), scores, among)
+                rows += self._answers(user, sight, among, *mine)
+            else:
+                rows += self._searches(user, among, *mine)
+        return rows
+
+    def _failed_rows(self, user: int, cause: str) -> list[dict[str, Any]]:
+        """Rows for a user about whom the system gave no answer."""
+        among = np.flatnonzero(candidate_items(self.log, np.array([user]), None, self.audit.candidates)[0])
+        failed = {"status": Status.FAILED.value, "failure": cause}
+        return [self._row(user, item, **failed) for item in self._targets(user, among).tolist()]
+
+    def _among(self, user: int, allowed: BoolArray) -> IntArray:
+        """Positions of the candidates, of `allowed` (items,), in the order in which tied ones go: solvers follow it."""
+        among = np.flatnonzero(allowed)
+        return among[self.log.tie_keys(np.array([user])).columns(among).order()]
 
     def _sight(self, user: int, slope: FloatArray, scores: FloatArray, among: IntArray) -> Sight:
         return Sight(slope, scores, self.shares[among], self.interests[user])
@@ -254,12 +286,12 @@ class RecourseMethod:
         if self.named is not None:
             return self.named
         if not isinstance(self.audit.items, int):
-            return among
+            return np.sort(among)
         if isinstance(self.audit.goal, OutOfFirst):  # of what is in the list: nothing else has to be kept out
             scores, n = self.model.scores(np.array([user])), self.audit.goal.n
             allowed = torch.zeros(scores.shape, dtype=torch.bool)
             allowed[0, torch.from_numpy(among)] = True
-            shown = top_items(scores, allowed, min(n, len(among)))[0]
+            shown = top_items(scores, allowed, min(n, len(among)), self.model.data.tie_keys(np.array([user])))[0]
             return np.sort(shown[: self.each])
         draws = uniforms(derive(self.rng, "recourse"), self.log.user_keys[[user]][:, None], self.log.item_keys[among])
         return np.sort(among[np.argsort(draws.ravel(), kind="stable")[: self.each]])
@@ -273,10 +305,13 @@ class RecourseMethod:
         measurable = len(items) > 0 and len(among) > 0
         if self.audit.goal.needs_categories:
             measurable &= bool(self.interests[user].sum() > 0)
+        order = np.argsort(among)
         for item in self._targets(user, among):
-            at = -1 if item < 0 else int(np.searchsorted(among, item))
-            there = item < 0 or (at < len(among) and among[at] == item)
-            yield int(item), at if measurable and there else None
+            at = -1
+            if item >= 0:
+                place = int(np.searchsorted(among, item, sorter=order))
+                at = int(order[place]) if place < len(among) and among[order[place]] == item else -1
+            yield int(item), at if measurable and (at >= 0 or item < 0) else None
 
     def _answers(
         self, user: int, sight: Sight, among: IntArray, items: IntArray, now: FloatArray
@@ -335,35 +370,40 @@ class RecourseMethod:
 
             try:
                 answer = searched_effort(height, choices, budget, least)
-            except FAILURES:
-                found.append(self._row(user, item) | {"status": Status.FAILED.value})
+            except FAILURES as error:
+                found.append(self._row(user, item, status=Status.FAILED.value, failure=cause_of(error)))
                 continue
             found.append(self._told(user, item, answer, choices, ids, now))
         return found
 
     def refitted(self, subject: Subject, pairs: pl.DataFrame, refits: int) -> dict[str, Any]:
-        """How many of so many promises a refit on the log with the changed ratings keeps."""
+        """How many of `refits` randomly sampled promises a refit on the log with the changed ratings keeps."""
         recommender = subject.recommender
         if (why := untested(recommender, refits)) or recommender is None:
             return {"not_measured": why}
-        tested = pairs.filter(pl.col("value") > 0).sort("value", maintain_order=True).head(refits)
+        promised = pairs.filter(pl.col("value") > 0)
+        users = self.log.user_keys[self.log.users_at(promised["user"])]
+        items = self.log.item_keys[self.log.items_at(promised["item"])] if "item" in promised.columns else users
+        # A random sample of the promises: the easiest ones are kept more often.
+        order = np.argsort(uniforms(derive(self.rng, "recourse refits"), users, items), kind="stable")
+        tested = promised[order[:refits]]
         kept = 0
         for pair in track(tested.iter_rows(named=True), "refits", len(tested)):
             edit = Edit.of(self.log, pair["user"], pair)
             assert edit is not None
             user = np.array([edit.user])
             acted = self.actions.items(self.model, user, self.rng, self.log)
-            among = np.flatnonzero(candidate_items(self.log, user, acted, self.audit.candidates)[0])
+            among = self._among(edit.user, candidate_items(self.log, user, acted, self.audit.candidates)[0])
             try:
                 scores = recommender.fit(edit.written(self.log), self.rng).scores(user)[0].numpy()[among]
-            except RecauditError as error:
-                return {"not_measured": str(error)}
-            at = int(np.searchsorted(among, self.log.items_at([pair["item"]])[0])) if "item" in pair else -1
+            except UNMEASURED as error:
+                return {"not_measured": reason_not_measured(error)}
+            at = int(np.flatnonzero(among == self.log.items_at([pair["item"]])[0])[0]) if "item" in pair else -1
             sight = self._sight(edit.user, np.zeros((len(among), 1)), scores, among)
             kept += self.audit.goal.height(sight, at) >= 0
         if tested.is_empty():
             return {"not_measured": "nothing is within reach with any effort"}
-        return {"pairs": len(tested), "kept": kept}
+        return {"pairs": len(tested), "kept": kept, "mean_effort": tested["value"].mean()}
 
 
 def _numbers(found: Certainty, value: float, lower: float, nodes: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ RECOURSE = (
         "higher",
         "share",
         best_case=True,
+        bounds=(0.0, 1.0),
     ),
     Metric(
         "effort",
@@ -29,5 +30,6 @@ RECOURSE = (
         "lower",
         decimals=2,
         least=True,
+        bounds=(0.0, None),
     ),
 )

@@ -46,7 +46,7 @@ class RecourseResult(Result):
         facts: Mapping[str, Any] | None = None,
     ) -> Self:
         """From the rows of these users (positions in the log)."""
-        aggregates = cache(partial(_aggregates, audit, log, users, pairs, rng))
+        aggregates = cache(partial(_aggregates, audit, log, users, pairs))
         tables: dict[str, Table] = {"pairs": pairs, "example": partial(_example, log, pairs)}
         for name in aggregates_names(pairs):
             tables[name] = partial(lambda name: aggregates()[name], name)
@@ -126,7 +126,7 @@ class _Sums:
         ]
 
 
-def _aggregates(audit: Recourse, log: Interactions, users: IntArray, pairs: pl.DataFrame, rng: int) -> dict[str, Any]:
+def _aggregates(audit: Recourse, log: Interactions, users: IntArray, pairs: pl.DataFrame) -> dict[str, Any]:
     row = np.searchsorted(users, log.users_at(pairs["user"]))
     everybody, one = np.ones(len(users)), np.ones(len(pairs))
     whole = _Sums(row, len(users), one, pairs)
@@ -145,18 +145,18 @@ def _aggregates(audit: Recourse, log: Interactions, users: IntArray, pairs: pl.D
         "within_reach": whole.reached / asked,
         "effort": np.where(whole.some > 0, whole.effort, np.nan) / np.where(whole.some > 0, whole.some, 1.0),
     }
-    tables = audit.aggregated(ratios, log, rng, users) | {
+    tables = audit.aggregated(ratios, log, users) | {
         "users": user_table(log.user_ids.gather(users), own_values).with_columns(
             ratings=pl.Series(log.user_counts[users])
         ),
-        "series": _curve(audit, pairs, row, whole, rng),
+        "series": _curve(audit, pairs, row, whole),
     }
     if about_items:
         tables["items"] = _items(log, items, pairs)
     return tables
 
 
-def _curve(audit: Recourse, pairs: pl.DataFrame, row: IntArray, whole: _Sums, rng: int) -> pl.DataFrame:
+def _curve(audit: Recourse, pairs: pl.DataFrame, row: IntArray, whole: _Sums) -> pl.DataFrame:
     """The share of outcomes within reach of each effort."""
     efforts = pairs["value"].drop_nulls().to_numpy()
     most = float(efforts.max(initial=0.0))
@@ -167,9 +167,8 @@ def _curve(audit: Recourse, pairs: pl.DataFrame, row: IntArray, whole: _Sums, rn
     statuses = standing(whole.open | whole.above, whole.asked > 0, whole.failed)
     for at in points:
         share = np.bincount(row, effort <= at * (1 + 1e-9), len(asked)) / asked
-        summary, _ = aggregate(
-            [mean("within_reach", share, np.ones(len(asked)), statuses=statuses)], audit.bootstrap(rng)
-        )
+        reached = mean("within_reach", share, np.ones(len(asked)), statuses=statuses)
+        summary, _ = aggregate([reached], audit.metric_bounds, audit.confidence)
         frames.append(summary.select(pl.lit("effort").alias("over"), pl.lit(float(at)).alias("at"), pl.all()))
     return pl.concat(frames)
 

@@ -23,12 +23,13 @@ export function outcomeOf(payload, state, stars = state.stars) {
   const given = ratingsOf(payload.view(state.editor, state.model), model, stars);
   const scores = own ? view.own(given) : view.after(state.editor, given);
   const tried = stars.some((star) => star !== null) ? triedAnswer(view, stars) : null;
-  const order = tried ?? ordered(scores, free);
+  const ties = payload.ties(state.person, state.model),
+    order = tried ?? ordered(scores, free, ties);
   const places = new Map(order.map((row, place) => [row, place + 1]));
   if (tried !== null) return { rows: tried, places, chances: new Float64Array(scores.length) };
   const rows =
     state.weight > 0
-      ? calibrated(scores, free, view.rows, payload.genres, payload.interests(state.person), state.weight, model.n)
+      ? calibrated(scores, free, view.rows, payload.genres, payload.interests(state.person), state.weight, model.n, ties)
       : order.slice(0, model.n);
   return { rows, places, chances: chances(scores, free, state.beta) };
 }

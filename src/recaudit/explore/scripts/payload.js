@@ -3,15 +3,17 @@ import { affineScores } from "./twin.js";
 
 /**
  * @typedef {import("./twin.js").Genres} Genres
+ * @typedef {import("./twin.js").TieKeys} TieKeys
  * @typedef {{moved: number[], slope: string, intercept: string}} Moved
  * @typedef {{row: number, standing: number, stars: number[] | null, list: number[] | null}} Answer
  * @typedef {{acted: number[], now: number[], rows: string, base: string, slope?: string, intercept?: string,
  *   best?: string, sure?: string, least?: string, standing?: string, lower?: string, answers?: Answer[],
  *   others?: Record<string, Moved>}} PackedView
- * @typedef {{id: string, about: string, history: [number, number][], interests: string, views: PackedView[]}} Person
+ * @typedef {{id: string, key: string, about: string, history: [number, number][], interests: string, views: PackedView[]}} Person
  * @typedef {{label: string, kind: "affine" | "searched" | "fixed", rule: string, beta: number, n: number,
  *   stars: number[], acts: string}} Model
- * @typedef {{titles: string[], genres: string[], system?: string, indptr?: string, indices?: string, shares?: string}} Items
+ * @typedef {{titles: string[], keys: string, genres: string[], system?: string, indptr?: string, indices?: string,
+ *   shares?: string}} Items
  * @typedef {{data: string, version: string, kept: string, standings: string[], items: Items, models: Model[],
  *   first: number, people: Person[]}} Packed
  */
@@ -31,6 +33,8 @@ function bytes(text) {
 const floats = (text) => new Float64Array(bytes(text ?? ""));
 /** @param {string | undefined} text */
 const wholes = (text) => new Uint32Array(bytes(text ?? ""));
+/** @param {string} text */
+const hashes = (text) => new BigUint64Array(bytes(text));
 /** @param {string | undefined} text */
 const small = (text) => new Uint8Array(bytes(text ?? ""));
 
@@ -122,6 +126,9 @@ export class Payload {
     this.views = new Map();
     /** @type {Map<number, Float64Array>} */
     this.tastes = new Map();
+    this.keys = hashes(packed.items.keys);
+    /** @type {Map<View, BigUint64Array>} */
+    this.keysOf = new Map();
   }
 
   /** @param {number} person @param {number} model @returns {View} */
@@ -130,6 +137,14 @@ export class Payload {
     const made = this.views.get(key) ?? new View(this.people[person].views[model]);
     this.views.set(key, made);
     return made;
+  }
+
+  /** What decides between tied rows of a view. @param {number} person @param {number} model @returns {TieKeys} */
+  ties(person, model) {
+    const view = this.view(person, model);
+    const items = this.keysOf.get(view) ?? BigUint64Array.from(view.rows, (item) => this.keys[item]);
+    this.keysOf.set(view, items);
+    return { user: hashes(this.people[person].key)[0], items };
   }
 
   /** (genres,): p(g|u). @param {number} person @returns {Float64Array} */

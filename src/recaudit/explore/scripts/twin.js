@@ -35,11 +35,45 @@ function largestOf(scores, free) {
 }
 
 /**
- * The free rows, highest score first; of tied ones, which small gaps link, the first row goes first.
- * @param {Float64Array} scores @param {Uint8Array} free
+ * Hashes of ids, of which tie keys are made (recaudit.ties): of the user, and of the item of each row.
+ * @typedef {{user: bigint, items: BigUint64Array}} TieKeys
+ */
+
+/**
+ * The finalizer of splitmix64.
+ * @param {bigint} bits @returns {bigint}
+ */
+function mix(bits) {
+  const first = BigInt.asUintN(64, (bits ^ (bits >> 30n)) * 0xbf58476d1ce4e5b9n);
+  const second = BigInt.asUintN(64, (first ^ (first >> 27n)) * 0x94d049bb133111ebn);
+  return second ^ (second >> 31n);
+}
+
+/**
+ * The tie key of a pair, from the hashes of both ids: the item with the lowest one goes first (recaudit.ties).
+ * @param {bigint} user @param {bigint} item @returns {bigint}
+ */
+export function pairKey(user, item) {
+  return mix(BigInt.asUintN(64, mix(user) + item));
+}
+
+/**
+ * Tied rows in the order in which they go.
+ * @param {number[]} rows @param {TieKeys} ties @returns {number[]}
+ */
+function byKey(rows, ties) {
+  const keys = new Map(rows.map((row) => [row, pairKey(ties.user, ties.items[row])]));
+  /** @param {number} row */
+  const key = (row) => keys.get(row) ?? 0n;
+  return rows.sort((one, two) => (key(one) < key(two) ? -1 : key(one) > key(two) ? 1 : one - two));
+}
+
+/**
+ * The free rows, highest score first; of tied ones, which small gaps link, the one with the lowest tie key goes first.
+ * @param {Float64Array} scores @param {Uint8Array} free @param {TieKeys} ties
  * @returns {number[]}
  */
-export function ordered(scores, free) {
+export function ordered(scores, free, ties) {
   /** @type {number[]} */
   const rows = [];
   for (let row = 0; row < scores.length; row += 1) if (free[row]) rows.push(row);
@@ -47,7 +81,7 @@ export function ordered(scores, free) {
   const gap = TIE * largestOf(scores, free);
   for (let start = 0, end = 1; end <= rows.length; end += 1) {
     if (end < rows.length && scores[rows[end - 1]] - scores[rows[end]] <= gap) continue;
-    if (end - start > 1) rows.splice(start, end - start, ...rows.slice(start, end).sort((one, two) => one - two));
+    if (end - start > 1) byKey(rows.slice(start, end), ties).forEach((row, place) => (rows[start + place] = row));
     start = end;
   }
   return rows;
@@ -106,9 +140,10 @@ export function divergence(p, q) {
  * A list that keeps to the interests: each row in turn the best next one for (1 - weight) score - weight C_KL.
  * @param {Float64Array} scores @param {Uint8Array} free @param {Uint32Array} items the item of each row
  * @param {Genres} genres @param {Float64Array} interests @param {number} weight @param {number} size
+ * @param {TieKeys} ties
  * @returns {number[]} rows
  */
-export function calibrated(scores, free, items, genres, interests, weight, size) {
+export function calibrated(scores, free, items, genres, interests, weight, size, ties) {
   const { indptr, indices, shares, vectorOf } = genres;
   const p = interests.map((part) => (part < NEGLIGIBLE ? 0 : part));
   const left = Uint8Array.from(free),
@@ -139,11 +174,14 @@ export function calibrated(scores, free, items, genres, interests, weight, size)
     let top = -Infinity;
     for (const vector of vectors.values()) if (vector.value >= floor) top = Math.max(top, scores[vector.best]);
     const level = top - TIE * largest;
-    const chosen = scores.findIndex((score, row) => {
-      if (!left[row] || score < level) return false;
+    /** @type {number[]} */
+    const tied = [];
+    for (let row = 0; row < scores.length; row += 1) {
+      if (!left[row] || scores[row] < level) continue;
       const vector = vectors.get(vectorOf[items[row]]);
-      return vector !== undefined && vector.value >= floor && scores[vector.best] >= level;
-    });
+      if (vector !== undefined && vector.value >= floor && scores[vector.best] >= level) tied.push(row);
+    }
+    const chosen = (tied.length > 1 ? byKey(tied, ties) : tied)[0];
     list.push(chosen);
     left[chosen] = 0;
     const item = items[chosen],

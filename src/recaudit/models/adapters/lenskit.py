@@ -29,7 +29,7 @@ from recaudit.models.adapters.lenskit_models import (
     StoredUsers,
 )
 from recaudit.models.base import FittedModel
-from recaudit.models.given.black_box import NO_SCORE, from_system
+from recaudit.models.given.black_box import NO_SCORE, from_system, seeing_others
 
 
 def adapted(model: Any, data: Interactions, *, scorer: str = "scorer") -> FittedModel:
@@ -195,5 +195,6 @@ def _neighbours(scorer: Any, data: Interactions) -> FittedModel:
     asked = AskedScorer(scorer, tuple(data.item_ids.to_list()), _items(scorer, data).known, clicks and not explicit)
     if asked.clicks or (explicit and type(scorer).__name__ == "UserKNNScorer"):
         made = from_system(data, scores=asked, predicts_ratings=explicit, retries=0)
-        return replace(made, leaves_out=True)
+        # Neighbors share ratings, so `AskedScorer` refuses another user's ratings instead of ignoring them.
+        return replace(seeing_others(made), leaves_out=True)
     return AskedAffine(data, asked, explicit)

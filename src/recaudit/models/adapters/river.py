@@ -17,7 +17,7 @@ from recaudit.models.adapt import Retrained, Train, not_fitted, unknown_model
 from recaudit.models.base import FittedModel
 from recaudit.models.checks import check_data
 from recaudit.models.factor.model import FactorVectors
-from recaudit.models.given.black_box import History, from_system
+from recaudit.models.given.black_box import History, from_system, seeing_others
 from recaudit.models.updates import RatedVector, UpdateRule, error_step
 
 _NAMES = {
@@ -173,7 +173,9 @@ def _asked(model: Any, data: Interactions) -> FittedModel:
     from river import optim  # noqa: PLC0415  # as above
 
     ratings = isinstance(model.loss, optim.losses.RegressionLoss)
-    return from_system(data, scores=AfterLearning(model, data), predicts_ratings=ratings, retries=0)
+    system = from_system(data, scores=AfterLearning(model, data), predicts_ratings=ratings, retries=0)
+    # `learn_one` of another user's rating changes the parameters that all users share.
+    return seeing_others(system)
 
 
 @final

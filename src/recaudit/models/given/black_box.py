@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, SystemFailedError
 from recaudit.models.base import FittedModel
 from recaudit.models.checks import check_actions, checked_array
+from recaudit.models.given.answers import AnsweringService
 from recaudit.models.given.queries import ListSampling, Memory, Queries, Retry
 from recaudit.models.response import OpaqueResponse, Response
 
@@ -35,12 +36,13 @@ _PROBED = 3
 @final
 @dataclass(frozen=True)
 class History:
-    """What a system is asked with: somebody's ratings, and who looks."""
+    """Query of a system: a user's ratings, for the recommendations of this user."""
 
     user: object
-    """The id of the user whose ratings these are; everybody else's are as the system knows them."""
+    """The id of the user whose ratings these are."""
     viewer: object
-    """The id of the user whose recommendations are asked for: the same, or another."""
+    """The id of the user whose recommendations are requested: always `user`, except for services whose requests send
+    both, so that they can show what another user's ratings change."""
     items: tuple[object, ...]
     """Item ids, oldest first; where the log has no times, in the order of its item ids."""
     ratings: tuple[float, ...]
@@ -92,10 +94,16 @@ class BlackBox(FittedModel):
     audited_users: IntArray | None = None
     leaves_out: bool = False
     """Whether a score of `LOWEST_LOG` or less says that an item has none, and is never shown."""
+    service: AnsweringService | None = None
+    """The service behind it, if it remembers its answers."""
 
     foreign = True
     response: ClassVar[type[Response]] = OpaqueResponse
-    others_move: ClassVar = "any item"
+
+    @property
+    def others_move(self) -> Literal["nothing", "any item"]:  # type: ignore[override]  # depends on the system
+        """See `FittedModel`: nothing, for a system that is only sent the target user's own history."""
+        return "any item" if self.system.sees_others else "nothing"
 
     @property
     def rule(self) -> str:
@@ -145,11 +153,23 @@ class BlackBox(FittedModel):
     def respond(self, viewer: int, editor: int, items: IntArray) -> OpaqueResponse:
         """The answers of the system to the editor's history with other ratings of `items`.
 
-        A rating that is in the history is replaced where it stands; a new one is added at the end.
+        A rating that is in the history is replaced at its position; a new one is added at the end. If the system cannot
+        see another user's history, its answer is the one to the viewer's own, unchanged history.
         """
         items = check_actions(items, self.data.n_items)
-        ask = self._asking(viewer, editor, items)
-        who = np.array([viewer, editor, *items]).tobytes()
+        if viewer != editor and not self.system.sees_others:
+            unchanged = self.respond(viewer, viewer, np.empty(0, dtype=np.int64))
+            return OpaqueResponse(items, lambda ratings: unchanged.scores(np.empty(0)))
+        return self._respond(viewer, editor, items, in_turn=False)
+
+    def respond_in_turn(self, user: int, items: IntArray) -> OpaqueResponse:
+        """See `FittedModel`; a system that is sent histories is sent the ratings in this order either way."""
+        # One rating, or none, has no order: the answer is the one that `respond` may have remembered.
+        return self._respond(user, user, check_actions(items, self.data.n_items), in_turn=len(items) > 1)
+
+    def _respond(self, viewer: int, editor: int, items: IntArray, *, in_turn: bool) -> OpaqueResponse:
+        ask = self._asking(viewer, editor, items, in_turn=in_turn)
+        who = np.array([in_turn, viewer, editor, *items]).tobytes()
 
         def query(ratings: FloatArray) -> Tensor:
             if self.memory is None:
@@ -169,12 +189,14 @@ class BlackBox(FittedModel):
             table[row, : len(items)] = items
         return table
 
-    def _asking(self, viewer: int, editor: int, items: IntArray) -> Ask:
-        """What the viewer's scores are when the editor rates `items` (actions,)."""
-        ask = self.system.asking(viewer, editor, items, self.queries)
+    def _asking(self, viewer: int, editor: int, items: IntArray, *, in_turn: bool) -> Ask:
+        """The viewer's scores when the editor rates `items` (actions,), all at once or one after the other."""
+        sampling, n_items = self.sampling, self.data.n_items
+        # Shares are estimated from independent lists.
+        system = self.system if sampling is None else self.system.using_earlier_answers(use=False)
+        ask = system.asking(viewer, editor, items, self.queries, in_turn=in_turn)
         if self.lists is None:
             return ask
-        sampling, n_items = self.sampling, self.data.n_items
         if sampling is None:
             return lambda ratings: _minus_places(ask(ratings), n_items)
         return lambda ratings: _log_shares([ask(ratings) for _ in range(sampling.repeats)], sampling.places, n_items)
@@ -187,12 +209,22 @@ class BlackBox(FittedModel):
     def _repeats_itself(self) -> bool:
         """Whether one user's list is the same when it is asked for again."""
         failures = []
+        independent = replace(self, system=self.system.using_earlier_answers(use=False))
         for user in range(min(_PROBED, self.data.n_users)):
             try:
-                return np.array_equal(self._list(user), self._list(user))
+                return np.array_equal(independent._list(user), independent._list(user))
             except SystemFailedError as error:
                 failures.append(error)
         raise failures[0]
+
+    @property
+    def with_earlier_answers(self) -> BlackBox:
+        """The same system, whose remembered answers count like new ones.
+
+        For audits that need one answer to each question. Whether a random system would give another answer is tested
+        by the audits that depend on it, which must not use this.
+        """
+        return replace(self, system=self.system.using_earlier_answers(use=True))
 
     def counting(self, queries: Queries, memory: Memory | None = None) -> BlackBox:
         """The same system, whose questions count in `queries` and are looked up in `memory`."""
@@ -226,9 +258,11 @@ def from_system(
       is not said, the same question is asked twice, once: then it is 1 or 20. `repeats=1` says that it repeats itself.
 
     `data` is the log that the system knows. The system must answer as if it knew the submitted history in place of
-    the user's own, and forget it again. Where it does not give the same answer twice, audits speak of its average
-    answer. A system that raises, or gives back what is no answer, is asked again, up to `retries` times, after a
-    `pause` in seconds that doubles each time; every try is a query. A system that can hang must raise by itself.
+    the user's own, and forget it again. A history is always the target user's own, so another user's new ratings have
+    no effect on the answers until the system is trained again, and instability is 0. Where it does not give the same
+    answer twice, audits speak of its average answer. A system that raises, or gives back what is no answer, is asked
+    again, up to `retries` times, after a `pause` in seconds that doubles each time; every try is a query. A system that
+    can hang must raise by itself.
     """
     given = {"scores": scores, "probabilities": probabilities, "lists": lists}
     named = [name for name, system in given.items() if system is not None]
@@ -246,16 +280,36 @@ def from_system(
         raise InputError(
             "predicts_ratings", received=f"True beside {named[0]}", expected="scores: only they can estimate ratings"
         )
-    read: Callable[[History], NDArray[Any]]
-    if scores is not None:
-        read = partial(_read_scores, scores, data.n_items)
-    elif probabilities is not None:
-        read = partial(_read_probabilities, probabilities, data.n_items)
-    elif lists is not None:
-        read = partial(_read_list, lists, {name: place for place, name in enumerate(data.item_ids.to_list())})
-    system = HistorySystem(data, read, Retry(retries, pause))
+    places_of_items = {name: place for place, name in enumerate(data.item_ids.to_list())}
+
+    def reading(ask: Callable[[History], Any]) -> Callable[[History], NDArray[Any]]:
+        if lists is not None:
+            return partial(_read_list, ask, places_of_items)
+        return partial(_read_scores if scores is not None else _read_probabilities, ask, data.n_items)
+
+    ask: Any = given[named[0]]
+    recall = getattr(ask, "recall", None)
+    system = HistorySystem(data, reading(ask), Retry(retries, pause), None if recall is None else reading(recall))
     listing = None if lists is None else ListSystem(repeats, places)
-    return BlackBox(data, system, probabilities is not None, listing, Queries(), predicts_ratings=predicts_ratings)
+    service = ask if hasattr(ask, "used_answers") else None
+    return BlackBox(
+        data,
+        system,
+        probabilities is not None,
+        listing,
+        Queries(),
+        predicts_ratings=predicts_ratings,
+        service=service,
+    )
+
+
+def seeing_others(model: BlackBox) -> BlackBox:
+    """Copy a model of `from_system` whose system is also queried about one user after another user's ratings changed.
+
+    Only for systems that can answer this: they read `History.viewer`.
+    """
+    assert isinstance(model.system, HistorySystem)
+    return replace(model, system=replace(model.system, sees_others=True))
 
 
 @checked
@@ -272,13 +326,27 @@ class HiddenModel:
     model: FittedModel
 
     @property
+    def sees_others(self) -> bool:
+        """If True, another user's ratings can change the answers."""
+        return self.model.others_move != "nothing"
+
+    @property
     def repeats_itself(self) -> bool:
         """Whether the same question surely gets the same answer, and need not be asked twice to see."""
         return self.model.response is not OpaqueResponse
 
-    def asking(self, viewer: int, editor: int, items: IntArray, queries: Queries) -> Ask:
-        """What the viewer's scores are when the editor rates `items` (actions,); each question counts in `queries`."""
-        model, response = self.model, self.model.respond(viewer, editor, items) if len(items) else None
+    def using_earlier_answers(self, *, use: bool) -> HiddenModel:
+        """See `HistorySystem`."""
+        return self
+
+    def asking(self, viewer: int, editor: int, items: IntArray, queries: Queries, *, in_turn: bool = False) -> Ask:
+        """The viewer's scores when the editor rates `items` (actions,), all at once or one after the other.
+
+        Each question counts in `queries`.
+        """
+        model, response = self.model, None
+        if len(items):
+            response = model.respond_in_turn(viewer, items) if in_turn else model.respond(viewer, editor, items)
 
         def answer(ratings: FloatArray) -> FloatArray:
             return (model.scores(np.array([viewer]))[0] if response is None else response.scores(ratings)).numpy()
@@ -301,15 +369,26 @@ class HistorySystem:
     read: Callable[[History], NDArray[Any]]
     """(items,), what is said of each item; of a system of lists (length,), the positions of the listed items."""
     retry: Retry
+    recall: Callable[[History], NDArray[Any]] | None = None
+    """Like `read`, but an earlier answer to the same question will do; None for a system that remembers none."""
+    earlier: bool = False
+    """Whether earlier answers are used."""
+    sees_others: bool = False
+    """If True, the system is also queried about one user after another user's ratings changed."""
     repeats_itself: ClassVar[bool] = False
 
-    def asking(self, viewer: int, editor: int, items: IntArray, queries: Queries) -> Ask:
-        """See `HiddenModel`."""
+    def using_earlier_answers(self, *, use: bool) -> HistorySystem:
+        """The same system, which gives the answers that it remembers, or an independent one to each question."""
+        return replace(self, earlier=use)
+
+    def asking(self, viewer: int, editor: int, items: IntArray, queries: Queries, *, in_turn: bool = False) -> Ask:
+        """See `HiddenModel`. A history has its ratings one after the other in either case."""
         histories = self._histories(viewer, editor, items)
+        read = self.recall if self.earlier and self.recall is not None else self.read
 
         def ask(ratings: FloatArray) -> NDArray[Any]:
             history = histories(ratings)
-            return self.retry.ask(lambda: self.read(history), queries, history.user)
+            return self.retry.ask(lambda: read(history), queries, history.user)
 
         return ask
 

@@ -30,6 +30,17 @@ class GivenFile(Recommender, ABC):
         with self.path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
+    @computed_field(return_type=int)  # type: ignore[prop-decorator]  # as above
+    @cached_property
+    def bytes(self) -> int:
+        """The size of the file: to find the same file again, files of another size need not be read."""
+        return self.path.stat().st_size
+
+    def check_log(self, data: Interactions) -> None:
+        """Refuse a file that does not fit the log, before other models are fitted: the file is read and dropped."""
+        super().check_log(data)
+        self.fit(data)
+
     def memory(self, data: Interactions) -> None:
         """The file is not read beforehand."""
 

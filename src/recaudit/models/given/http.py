@@ -23,7 +23,8 @@ from recaudit.data.datasets.dataset import cache_folder
 from recaudit.data.interactions import Interactions
 from recaudit.errors import BudgetSpentError, InputError, NotSupportedError, SystemFailedError
 from recaudit.models.base import Recommender
-from recaudit.models.given.black_box import BlackBox, History, from_system
+from recaudit.models.given.answers import QuerySession, UsedAnswers
+from recaudit.models.given.black_box import BlackBox, History, from_system, seeing_others
 from recaudit.models.given.http_cache import AnswerCache
 from recaudit.models.given.http_template import (
     NoAnswerError,
@@ -58,6 +59,23 @@ class Http(Recommender):
     """
 
     given: ClassVar[bool] = True
+    execution_settings: ClassVar[frozenset[str]] = frozenset(
+        {
+            "headers",
+            "budget",
+            "rate",
+            "concurrency",
+            "retries",
+            "pause",
+            "longest_pause",
+            "connect_timeout",
+            "read_timeout",
+            "total_timeout",
+            "max_bytes",
+            "cache",
+            "max_age",
+        }
+    )
 
     url: str
     """The address, http or https; placeholders in it are percent-encoded."""
@@ -128,6 +146,14 @@ class Http(Recommender):
     def _name_only(self, cache: Path | None) -> str | None:
         return None if cache is None else cache.name
 
+    def check_log(self, data: Interactions) -> None:
+        """Refuse a log that nothing can be measured on, headers without a value, and users that the log lacks."""
+        super().check_log(data)
+        check_installed()
+        Headers(self.headers).resolved()
+        if isinstance(self.users, tuple):
+            data.users_at(self.users)
+
     def fit(self, data: Interactions, rng: int = 0) -> BlackBox:
         """The service as a model of this log, which it must know; nothing is asked yet. `rng` draws the `users`."""
         check_installed()
@@ -140,9 +166,13 @@ class Http(Recommender):
             model = from_system(data, probabilities=system, retries=0)
         else:
             model = from_system(data, scores=system, predicts_ratings=self.predicts_ratings, retries=0)
-        if self.users is None or isinstance(self.users, str):
-            return model
-        return replace(model, audited_users=_drawn(self.users, data, rng))
+        if {"user", "viewer"} <= names_in(self.url) | names_in(self.request):
+            model = seeing_others(model)
+        return replace(model, audited_users=self.sample_users(data, rng))
+
+    def sample_users(self, data: Interactions, seed: int) -> IntArray | None:
+        """Positions of `users`, ascending; None for all users."""
+        return None if self.users is None or isinstance(self.users, str) else _drawn(self.users, data, seed)
 
 
 def from_http(url: str, data: Interactions, *, rng: int = 0, **settings: Any) -> BlackBox:
@@ -200,20 +230,35 @@ class HttpSystem:
 
     service: Http
     data: Interactions = field(repr=False)
+    session: QuerySession = field(default_factory=QuerySession, repr=False)
     _seen: _Seen = field(default_factory=_Seen, init=False, repr=False)
 
     def __call__(self, history: History) -> list[int | str] | FloatArray:
-        """Item ids, best first; or (items,) what the service says of each item."""
+        """Item ids, best first; or (items,) what the service says of each item.
+
+        A question that comes again is an independent one, as long as the service may be random.
+        """
+        return self._answer(history, independent=True)
+
+    def recall(self, history: History) -> list[int | str] | FloatArray:
+        """The same; an answer to this question that is in the cache already is enough."""
+        return self._answer(history, independent=False)
+
+    def used_answers(self, part: int) -> list[UsedAnswers]:
+        """The answers that were used in this part of the session and in those after it."""
+        return self._cache.used_answers(self.session, part)
+
+    def _answer(self, history: History, *, independent: bool) -> list[int | str] | FloatArray:
         self._check_sent(history)
         question = self._question(history)
         content = [question.url, None if question.body is None else question.body.decode()]
         key = hashlib.sha256(json.dumps(content).encode() + self._identity).digest()
-        nth = self._seen.times(key)
-        since = time.time() - 3600 * self.service.max_age
-        kept = self._cache.recall(key, self._identity, nth, since)
+        nth = self._seen.times(key) if independent else 1
+        since = max(time.time() - 3600 * self.service.max_age, self.session.not_before)
+        kept = self._cache.recall(key, self._identity, nth, since, self.session)
         if kept is None:
             kept = json.dumps(self._ask(question, key)).encode()
-            self._cache.keep(key, self._identity, nth, kept, since)
+            self._cache.keep(key, self._identity, nth, kept, since, self.session)
         ids, numbers = json.loads(kept)
         return ids if self.service.gives == "list" else self._by_item(ids, numbers)
 
@@ -291,11 +336,6 @@ class HttpSystem:
 
     def _check_sent(self, history: History) -> None:
         """Refuse what the request does not tell: the service would answer as if nothing had changed."""
-        if history.viewer != history.user and not {"user", "viewer"} <= self._sent:
-            raise NotSupportedError(
-                "This request does not say whose recommendations are asked for while somebody else's ratings change. "
-                "Send {viewer} beside {user}, if the service can answer that."
-            )
         if any(needed <= self._sent for needed in _SENDS_EDITS):
             return
         user, data = self._users[history.user], self.data
@@ -346,8 +386,8 @@ class HttpSystem:
     def _users(self) -> dict[object, int]:
         return {name: place for place, name in enumerate(self.data.user_ids.to_list())}
 
-    def __reduce__(self) -> tuple[type[HttpSystem], tuple[Http, Interactions]]:
-        return HttpSystem, (self.service, self.data)  # a lock does not travel
+    def __reduce__(self) -> tuple[type[HttpSystem], tuple[Http, Interactions, QuerySession]]:
+        return HttpSystem, (self.service, self.data, self.session)  # a lock does not travel
 
 
 def _has_user(url: str) -> bool:

@@ -12,10 +12,11 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar, final
+from typing import NamedTuple, TypeVar, final
 
 from recaudit import lock
 from recaudit.errors import BudgetSpentError, DamageWarning, InputError
+from recaudit.models.given.answers import QuerySession, UsedAnswers
 
 Found = TypeVar("Found")
 
@@ -27,12 +28,16 @@ _POLL = 0.01
 _BUSY = 60.0
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS answers (key BLOB, nth INTEGER, service BLOB, at REAL, digest BLOB, body BLOB,"
-    " PRIMARY KEY (key, nth)) WITHOUT ROWID",
+    " run TEXT NOT NULL DEFAULT '', PRIMARY KEY (key, nth)) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS again ON answers (service) WHERE nth = 2",
     "CREATE TABLE IF NOT EXISTS random (service BLOB PRIMARY KEY) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS asked (one INTEGER PRIMARY KEY CHECK (one = 1), queries INTEGER, next REAL)",
     "INSERT OR IGNORE INTO asked VALUES (1, 0, 0)",
+    "CREATE TABLE IF NOT EXISTS uses (session TEXT, part INTEGER, run TEXT, cached INTEGER, answers INTEGER,"
+    " oldest REAL, newest REAL, last REAL, PRIMARY KEY (session, part, run, cached)) WITHOUT ROWID",
 )
+_USES_KEPT = 30 * 86400.0
+"""Seconds for which it is kept how often answers were used: audits read it when they end."""
 
 
 @final
@@ -42,34 +47,75 @@ class AnswerCache:
 
     folder: Path
 
-    def recall(self, key: bytes, service: bytes, nth: int, since: float) -> bytes | None:
+    def recall(
+        self, key: bytes, service: bytes, nth: int, since: float, session: QuerySession | None = None
+    ) -> bytes | None:
         """The answer to a question that comes for the `nth` time here, not older than `since`; None to ask.
+
+        Its use is counted for the `session`.
 
         Of a service that repeats itself the one answer; of a random one as many answers as there were questions. Which
         of the two it is, is seen when questions come again: the first few are asked once more.
         """
 
         def look(database: sqlite3.Connection) -> bytes | None:
+            place = nth
             if nth > 1 and not _is_random(database, service):
-                again = database.execute("SELECT count(*) FROM answers WHERE service = ? AND nth = 2", (service,))
+                counted = "SELECT count(*) FROM answers WHERE service = ? AND nth = 2 AND at >= ?"
+                again = database.execute(counted, (service, since))
                 known = _stored(database, key, 2, since) is not None or again.fetchone()[0] >= CHECKED
-                return _stored(database, key, 1, since) if known else None
-            return _stored(database, key, nth, since)
+                if not known:
+                    return None
+                place = 1
+            stored = _stored(database, key, place, since)
+            if stored is None:
+                return None
+            if session is not None:
+                _count_use(database, session, stored.run, cached=True, at=stored.at)
+            return stored.body
 
         return self._do(look)
 
-    def keep(self, key: bytes, service: bytes, nth: int, body: bytes, since: float) -> None:
-        """Keep an answer that was asked for because `recall` had none."""
+    def used_answers(self, session: QuerySession, part: int) -> list[UsedAnswers]:
+        """How often answers were used in this part of a session and in those after it."""
+
+        def look(database: sqlite3.Connection) -> list[UsedAnswers]:
+            rows = database.execute(
+                "SELECT run, cached, sum(answers), min(oldest), max(newest) FROM uses WHERE session = ? AND part >= ?"
+                " GROUP BY run, cached ORDER BY run, cached",
+                (session.id, part),
+            )
+            return [UsedAnswers(run, bool(cached), *others) for run, cached, *others in rows.fetchall()]
+
+        return self._do(look)
+
+    def keep(
+        self,
+        key: bytes,
+        service: bytes,
+        nth: int,
+        body: bytes,
+        since: float,
+        session: QuerySession | None = None,
+    ) -> None:
+        """Keep an answer that was asked for because `recall` had none, and count its use for the `session`."""
 
         def write(database: sqlite3.Connection) -> None:
             place = nth
             if nth > 1 and not _is_random(database, service):
                 first = _stored(database, key, 1, since)
                 place = 1 if first is None else 2  # the first time it came, the service may have failed
-                if first is not None and first != body:
+                if first is not None and first.body != body:
                     database.execute("INSERT OR IGNORE INTO random VALUES (?)", (service,))
-            row = key, place, service, time.time(), hashlib.sha256(body).digest(), zlib.compress(body, 1)
-            database.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", row)
+            run, at = "" if session is None else session.run, time.time()
+            row = key, place, service, at, hashlib.sha256(body).digest(), zlib.compress(body, 1), run
+            database.execute(
+                "INSERT OR REPLACE INTO answers (key, nth, service, at, digest, body, run)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
+            if session is not None:
+                _count_use(database, session, run, cached=False, at=at)
 
         self._do(write)
 
@@ -162,6 +208,10 @@ class AnswerCache:
             database.execute("PRAGMA journal_mode = WAL")
             for statement in _TABLES:
                 database.execute(statement)
+            if "run" not in [column[1] for column in database.execute("PRAGMA table_info(answers)")]:  # before 0.3
+                with suppress(sqlite3.OperationalError):  # another process has just added it
+                    database.execute("ALTER TABLE answers ADD COLUMN run TEXT NOT NULL DEFAULT ''")
+            database.execute("DELETE FROM uses WHERE last < ?", (time.time() - _USES_KEPT,))
             problem = database.execute("PRAGMA quick_check(1)").fetchone()[0]
         if problem != "ok":
             damaged = sqlite3.DatabaseError(problem)
@@ -192,17 +242,37 @@ def _take(held: ExitStack, folder: Path) -> bool:
     return False
 
 
-def _stored(database: sqlite3.Connection, key: bytes, nth: int, since: float) -> bytes | None:
+class _Stored(NamedTuple):
+    """An answer of the database."""
+
+    body: bytes
+    at: float
+    """When it was given."""
+    run: str
+    """The run that queried it."""
+
+
+def _stored(database: sqlite3.Connection, key: bytes, nth: int, since: float) -> _Stored | None:
     """An answer that is there, is not too old, and is as it was written."""
     row = database.execute(
-        "SELECT digest, body FROM answers WHERE key = ? AND nth = ? AND at >= ?", (key, nth, since)
+        "SELECT digest, body, at, run FROM answers WHERE key = ? AND nth = ? AND at >= ?", (key, nth, since)
     ).fetchone()
     if row is None:
         return None
     with suppress(zlib.error):
         body = zlib.decompress(row[1])
-        return body if hashlib.sha256(body).digest() == row[0] else None
+        return _Stored(body, row[2], row[3]) if hashlib.sha256(body).digest() == row[0] else None
     return None
+
+
+def _count_use(database: sqlite3.Connection, session: QuerySession, run: str, *, cached: bool, at: float) -> None:
+    """Count an answer that is used now, was given at `at` and was queried by `run`."""
+    database.execute(
+        "INSERT INTO uses VALUES (?, ?, ?, ?, 1, ?, ?, ?) ON CONFLICT (session, part, run, cached) DO UPDATE SET"
+        " answers = answers + 1, oldest = min(oldest, excluded.oldest), newest = max(newest, excluded.newest),"
+        " last = excluded.last",
+        (session.id, session.part, run, int(cached), at, at, time.time()),
+    )
 
 
 def _is_random(database: sqlite3.Connection, service: bytes) -> bool:

@@ -16,8 +16,10 @@ from typing import Annotated, Any, Self, final
 from pydantic import Field, PrivateAttr, ValidationInfo, computed_field, model_validator
 
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError, RecauditError, did_you_mean
+from recaudit.errors import UNMEASURED, InputError, MachineError, did_you_mean
+from recaudit.machine import machine_error
 from recaudit.models.base import FittedModel, Recommender
+from recaudit.registry import check_allowed
 from recaudit.specification import mistake
 
 _LOADED: dict[str, str] = {}
@@ -46,6 +48,7 @@ class PythonObject(Recommender):
     @model_validator(mode="after")
     def _locate(self, info: ValidationInfo) -> Self:
         """Find the module's file; nothing of it is run."""
+        check_allowed("object", self.object, self._names[0])
         self._folder = Path((info.context or {}).get("folder", Path())).resolve()
         source = _source_of(self._names[0], self._folder)
         if source is None:
@@ -71,10 +74,13 @@ class PythonObject(Recommender):
 
     def fit(self, data: Interactions, rng: int = 0) -> FittedModel:
         """What the function makes of the log; a recommender is fitted with this seed."""
+        check_allowed("object", self.object, self._names[0])
         function = self._function()
         try:
             made = function(data, **self.arguments)
         except Exception as error:
+            if machine_error(error) is not None or isinstance(error, MachineError):
+                raise
             received = f"{self.object}, which raised {type(error).__name__}: {error}"
             raise InputError("object", received=received, expected="a function that returns a model") from error
         if isinstance(made, Recommender):
@@ -94,7 +100,7 @@ class PythonObject(Recommender):
 
         try:
             return adapt(made, data)
-        except RecauditError as error:
+        except UNMEASURED as error:
             received = f"{self.object}, which returned {type(made).__name__}: {error}"
             raise InputError("object", received=received, expected=_EXPECTED) from error
 
@@ -109,6 +115,8 @@ class PythonObject(Recommender):
         if not callable(function):
             received = f"{self.object}, {type(function).__name__}"
             raise InputError("object", received=received, expected="a function that takes the log and returns a model")
+        # A module that is allowed may have imported functions of others, which are not.
+        check_allowed("object", self.object, str(getattr(function, "__module__", None)))
         return function  # type: ignore[no-any-return]  # whatever can be called
 
     def _module(self) -> ModuleType:
@@ -128,6 +136,8 @@ class PythonObject(Recommender):
             again = held is not None and _LOADED.get(name, self.sha256) != self.sha256
             module = importlib.reload(held) if held is not None and again else importlib.import_module(name)
         except Exception as error:
+            if machine_error(error) is not None:
+                raise
             received = f"{self.object}, whose import raised {type(error).__name__}: {error}"
             raise InputError("object", received=received, expected="a module that can be imported") from error
         _LOADED[name] = self.sha256

@@ -12,10 +12,16 @@ from typing import TypeVar, final
 from scipy import stats
 
 from recaudit.arrays import FloatArray
-from recaudit.errors import BudgetSpentError, NotSupportedError, SystemFailedError
+from recaudit.errors import BudgetSpentError, MachineError, NotSupportedError, SystemFailedError
+from recaudit.machine import machine_error
 
 CONFIDENCE = 0.975
 """With which an estimate from random answers is not below its lower limit."""
+
+PAIR_BUDGET_SPENT = "The audit's budget of queries for a pair is spent"
+"""How the message of an error begins after the last query of `Queries.limit`: it would be spent the next time too."""
+SYSTEM_FAILED = "The system failed"
+"""How the sentence about a failure begins; it may pass."""
 
 _REMEMBERED = 1000
 """Answers kept for the next pair: those that pairs share come first, and each is a number for every item."""
@@ -45,7 +51,7 @@ class Queries:
         """Count so many questions here alone: the system has answered them before."""
         with self._lock:
             if self.limit is not None and self.asked + count > self.limit:
-                raise BudgetSpentError(f"The budget of queries is spent: {self.asked:,} of {self.limit:,}.")
+                raise BudgetSpentError(f"{PAIR_BUDGET_SPENT}: {self.asked:,} of {self.limit:,}.")
             self.asked += count
 
     @contextmanager
@@ -96,8 +102,10 @@ class Retry:
             except (BudgetSpentError, NotSupportedError, SystemFailedError):
                 raise  # a system that counts and asks again by itself, or cannot be asked this
             except Exception as error:
+                if isinstance(error, MachineError) or machine_error(error) is not None:
+                    raise  # it is not the system that failed
                 failure, cause = error, f"{type(error).__name__}: {error}"
-                said = f"The system failed {tries + 1:,} times in a row, asked about {who!r}: {cause}"
+                said = f"{SYSTEM_FAILED} {tries + 1:,} times in a row, asked about {who!r}: {cause}"
         raise SystemFailedError(said) from failure
 
 

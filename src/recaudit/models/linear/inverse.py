@@ -19,6 +19,7 @@ from torch import Tensor
 from recaudit.arithmetic import one_thread
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
+from recaudit.engines.progress import working
 from recaudit.errors import InputError
 
 _ONE_THREAD = 4096
@@ -64,7 +65,7 @@ def _by_cholesky(matrix: Tensor) -> Tensor:
     """(n, n): the inverse, in the place of the matrix."""
     # LAPACK's matrices are by columns; this one is symmetric, so that its transpose can be worked on where it is.
     held, info = matrix.T, torch.empty((), dtype=torch.int32)
-    with one_thread() if len(matrix) <= _ONE_THREAD else nullcontext():
+    with one_thread() if len(matrix) <= _ONE_THREAD else nullcontext(), working("matrix inversion"):
         torch.linalg.cholesky_ex(held, out=(held, info))
         if info.item():
             raise InputError(
@@ -89,7 +90,7 @@ def _degrees(matrix: FloatArray) -> IntArray:
     return count
 
 
-@njit(cache=True)
+@njit(nogil=True, cache=True)
 def _eliminate_least(
     matrix: FloatArray, degrees: IntArray, worth: float
 ) -> tuple[BoolArray, IntArray, FloatArray, IntArray, IntArray, FloatArray]:
@@ -134,7 +135,7 @@ def _eliminate(matrix: FloatArray) -> tuple[BoolArray, Eliminated]:
     return left, Eliminated(items, pivots, ends, others, shares)
 
 
-@njit(cache=True)
+@njit(nogil=True, cache=True)
 def _gathered(matrix: FloatArray, rest: IntArray) -> FloatArray:
     """(rest, rest): the entries of the rest, at the beginning of the matrix's own memory, which loses the others."""
     flat, count = matrix.ravel(), len(rest)
@@ -144,7 +145,7 @@ def _gathered(matrix: FloatArray, rest: IntArray) -> FloatArray:
     return flat[: count * count].reshape(count, count)
 
 
-@njit(cache=True)
+@njit(nogil=True, cache=True)
 def _spread(matrix: FloatArray, rest: IntArray) -> None:
     """Put what `_gathered` has brought together where it belongs."""
     flat, count = matrix.ravel(), len(rest)

@@ -60,6 +60,11 @@ class RecurrentRecommender(Recommender):
     checkpoint: Path | None = None
     """A file written after each epoch. When it is there, and of this very training, fitting continues from it."""
 
+    def check_log(self, data: Interactions) -> None:
+        """Refuse a log that nothing can be learned from, or without times."""
+        super().check_log(data)
+        data.in_time(0)
+
     def fit(self, data: Interactions, rng: int = 0) -> RecurrentModel:
         """Fit by Adam, the two LSTMs in turns."""
         self.check_log(data)

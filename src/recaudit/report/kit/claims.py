@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from math import asin, hypot, inf, log, pi, sqrt
+from math import asin, inf, log, pi, sqrt
 from statistics import NormalDist
 from typing import NamedTuple, Self, final
 
-from recaudit.metrics.intervals import FEWEST_USERS
+from recaudit.metrics.inference import MIN_USERS
 from recaudit.report.kit.numbers import Estimate, count, plural
 
 LARGEST = pi
 """Cohen's h of everything against nothing. No distance counts as larger: where everybody is the same there is no
 deviation to measure by, and means that lie further apart than this belong to people of whom hardly any overlap."""
-SMALL = 0.2
-"""What is smaller makes no difference that anybody would notice (Cohen 1988, a small effect)."""
+LEVEL = 0.05
+"""Largest adjusted p-value of a finding."""
 _TINY = 1e-300
 
 
@@ -38,19 +38,54 @@ class Effect:
     """The end that is farthest from it."""
     users: int | None = None
     """The fewest users that a number of the claim rests on; None where it is about no users."""
-    equal: bool = False
-    """Whether the claim is that there is no effect worth speaking of."""
 
     @classmethod
-    def within(cls, size: float, error: float, users: int, *, equal: bool = False) -> Self:
+    def within(cls, size: float, error: float, users: int) -> Self:
         """One that is known to an error on either side; to none where things were counted, all of them."""
-        return cls(size, size - error, size + error, users, equal)
+        return cls(size, size - error, size + error, users)
 
     @property
     def sure(self) -> float:
-        """How much of the claim is left in its worst case: of an effect the end nearest to none, of a claim that there
-        is none the distance from the farthest end to what is SMALL."""
-        return max(0.0, SMALL - self.most if self.equal else self.least)
+        """End of the interval that is nearest to no effect, 0 if the interval contains no effect."""
+        return max(0.0, self.least)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ClaimNumber:
+    """Number that a finding, a caution or a headline rests on. Fields that do not apply are None.
+
+    Attributes:
+        audit: Name of the audit.
+        metric: Name of the metric.
+        model: Label of the model.
+        baseline: Label of the other model; then `value` is the difference to it.
+        by: Name of the grouping.
+        group: Name of the group, as in the tables of results.
+        value: Value of the metric, or difference to the other model.
+        lower: Lower end of the confidence interval of `value`.
+        upper: Upper end of the confidence interval of `value`.
+        reference: Number that `value` is compared with: that of all other users, a share of the ratings, or a constant.
+        p: P-value, adjusted for the family of tests that it belongs to. None if nothing was tested.
+        users: Number of users that `value` is measured on.
+        trials: Number of trials of a simulation that `value` is measured on.
+        reason: Code of the reason why there is no interval or no test.
+    """
+
+    audit: str | None = None
+    metric: str | None = None
+    model: str | None = None
+    baseline: str | None = None
+    by: str | None = None
+    group: str | None = None
+    value: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    reference: float | None = None
+    p: float | None = None
+    users: int | None = None
+    trials: int | None = None
+    reason: str | None = None
 
 
 @final
@@ -80,11 +115,13 @@ class Touched(NamedTuple):
 class Finding:
     """One thing worth knowing: the claim, its numbers, the section that shows them, and what one could do about it.
 
-    It is told only where it `stands`: it rests on at least FEWEST_USERS users, and its interval bears the claim out.
-    That something differs takes an interval that does not hold "no difference"; that it does not differ takes one that
-    lies within a SMALL effect. What is neither is not known, and nothing is said of it.
+    It is reported only if it `stands`: on at least MIN_USERS users, and with every number that was tested significant
+    after the correction for its family of tests. A finding without a test stands if the interval of its effect does,
+    or if it states what was counted.
     """
 
+    code: str
+    """Stable name of the statement, such as `accuracy.below-baseline`; the sentence may change, the code does not."""
     claim: str
     detail: str
     section: str
@@ -97,11 +134,20 @@ class Finding:
     """Whether everything else is a question only once this is answered."""
     among: int = 0
     """How many people there are, measured or not."""
+    numbers: tuple[ClaimNumber, ...] = ()
+    """Numbers that it rests on."""
+    counted: bool = False
+    """Whether it states a count of what was measured, and nothing about other users."""
 
     @property
     def stands(self) -> bool:
         """Whether there is enough evidence for it."""
-        return (self.effect.users or 0) >= FEWEST_USERS and self.effect.sure > 0
+        if (self.effect.users or 0) < MIN_USERS:
+            return False
+        p_values = [number.p for number in self.numbers if number.p is not None]
+        if p_values:
+            return max(p_values) <= LEVEL
+        return self.counted or self.effect.sure > 0
 
     @property
     def share(self) -> float:
@@ -127,11 +173,15 @@ class Finding:
 class Caution:
     """What is to be known about the evidence: what failed, was left out, not checked, or may be memory."""
 
+    code: str
+    """Stable name of the statement, such as `service.few-users`."""
     claim: str
     detail: str
     section: str
     premise: bool = False
     """Whether everything else rests on it."""
+    numbers: tuple[ClaimNumber, ...] = ()
+    """Numbers that it rests on."""
 
 
 Claim = Finding | Caution
@@ -142,13 +192,17 @@ Claim = Finding | Caution
 class Headline:
     """One number, and one sentence that says what it means."""
 
+    code: str
+    """Stable name of the headline, such as `headline.ranking-quality`."""
     label: str
     value: str
     meaning: str
     metric: str
     """The metric behind it, by its name."""
     interval: str = ""
-    """`[lower, upper]` around the value (around both values of a gap), where there is one."""
+    """`[lower, upper]` around the value, where there is one."""
+    numbers: tuple[ClaimNumber, ...] = ()
+    """Numbers that it rests on."""
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
@@ -173,44 +227,21 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
     return ordered
 
 
-def against(estimate: Estimate, value: float, confidence: float, *, equal: bool = False) -> Effect:
-    """How far a mean lies from a value; or, `equal`, that it lies nowhere else."""
+def against(estimate: Estimate, value: float, confidence: float) -> Effect:
+    """How far a mean lies from a value."""
     if estimate.value is None or estimate.lower is None or estimate.upper is None:
-        return Effect(0.0, -inf, inf, estimate.users, equal)
+        return Effect(0.0, -inf, inf, estimate.users)
     sign = -1.0 if estimate.value < value else 1.0
     near, far = sorted(sign * (end - value) for end in (estimate.lower, estimate.upper))
     deviation = _deviation(estimate, confidence)
     size, least, most = (_standardised(end, deviation) for end in (abs(estimate.value - value), near, max(-near, far)))
-    return Effect(size, least, most, estimate.users, equal)
-
-
-def between(one: Estimate, other: Estimate, confidence: float, *, equal: bool = False) -> Effect:
-    """How far two means of different users lie apart, by the deviation that both have on average.
-
-    The interval of the difference recovers the variances from those of the two (Zou and Donner 2008).
-    """
-    low, high = sorted((one, other), key=lambda own: own.value or 0.0)
-    ends = (low.value, low.lower, low.upper, high.value, high.lower, high.upper)
-    users = min(one.users, other.users)
-    if None in ends:
-        return Effect(0.0, -inf, inf, users, equal)
-    a, a_lower, a_upper, b, b_lower, b_upper = (end or 0.0 for end in ends)
-    gap, nearer, farther = b - a, hypot(b - b_lower, a_upper - a), hypot(b_upper - b, a - a_lower)
-    deviation = hypot(_deviation(one, confidence), _deviation(other, confidence)) / sqrt(2)
-    size, least, most = (_standardised(end, deviation) for end in (gap, gap - nearer, gap + farther))
-    return Effect(size, least, most, users, equal)
+    return Effect(size, least, most, estimate.users)
 
 
 def of_share(share: float, other: float = 0.0) -> float:
     """How far a share of things that were counted is from another; from nothing, where no other is named."""
     ends = (2 * asin(sqrt(min(1.0, max(0.0, part)))) for part in (share, other))
     return abs(next(ends) - next(ends))
-
-
-def error_of_share(users: int, confidence: float) -> float:
-    """How far `of_share` may be off for a share among so many users: at most, since no share varies more than yes or no
-    does."""
-    return _quantile(confidence) / sqrt(users) if users else inf
 
 
 def in_logs(lift: Estimate) -> Estimate:

@@ -27,7 +27,10 @@ def rendered(template: str, **content: Any) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # What the browser may do: run this very script and no other, and load nothing from anywhere. A chart that is saved
     # as PNG is painted from an image in a data address.
-    policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
     shared = {"style": Markup(_file("style.css")), "script": Markup(script), "content_policy": policy}
     return _environment().get_template(template).render(theme=THEME, others=OTHERS, **shared, **content)
 

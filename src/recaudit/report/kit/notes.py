@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from recaudit.audits.result import fidelity_words
 from recaudit.audits.samples import drawn_words
+from recaudit.models.given.answers import answer_words
 from recaudit.report.evidence import Evidence
 from recaudit.report.kit.numbers import count, listing, plural
 
@@ -87,6 +88,11 @@ def _questions(model: str, facts: Mapping[str, Any]) -> list[Note]:
     if "failed" in facts:
         causes = ", ".join(f"{cause} ({count(times)})" for cause, times in facts["failed"].items())
         told.append(f"{model} gave no answer about {plural(sum(facts['failed'].values()), 'user')}: {causes}.")
+    if "failed_pairs" in facts:
+        causes = ", ".join(f"{cause} ({count(times)})" for cause, times in facts["failed_pairs"].items())
+        told.append(f"{model} gave no answer about {plural(sum(facts['failed_pairs'].values()), 'pair')}: {causes}.")
+    if "answers" in facts:
+        told.append(f"{model}: {answer_words(facts['answers'])}.")
     if "lists" in facts:
         lists = facts["lists"]
         less = f", {count(lists['shorter'])} of them shorter than asked for" if lists["shorter"] else ""
@@ -96,32 +102,37 @@ def _questions(model: str, facts: Mapping[str, Any]) -> list[Note]:
 
 
 def memory_of(evidence: Evidence, model: str) -> str:
-    """Why the accuracy of this model is probably memory; empty where nothing says so."""
+    """Sentence about a model that has used held-out interactions, or an empty string without such a sign."""
     memory = evidence.facts(model, "accuracy").get("memory", {})
-    if memory.get("verdict") != "memory":
+    if memory.get("status") != "memory":
         return ""
-    share = f"{memory['share']:.0%} [{memory['lower']:.0%}, {memory['upper']:.0%}]"
     return (
-        f"{model} ranks held-out items as it ranks those that it was trained on: their lead over what they have with "
-        f"other people is {share} of that of training items."
+        f"{model} scores held-out items higher than {len(memory['refits'])} refits with these settings do: its matched "
+        f"share is {memory['matched_share']:.3f}, and an honest refit exceeds {memory['limit']:.3f} once in 1,000 "
+        f"times. Settings: {memory['settings']}."
     )
 
 
+_UNTESTED = {
+    "not_requested": "no comparison with refits was requested (accuracy, refits = 5)",
+    "not_retrainable": "the model cannot be trained again here",
+    "too_few_refits": "at least 4 refits are needed",
+    "no_scores": "the model has no finite scores to compare",
+}
+
+
 def _seen_before(evidence: Evidence, facts: Mapping[str, Mapping[str, Any]]) -> list[Note]:
-    """Of accuracy, whether held-out ratings may have been seen."""
+    """Notes of accuracy on whether models have used held-out interactions."""
     given = {model.label for model in evidence.run.manifest.models if model.given}
     found = []
     for model, own in facts.items():
-        memory = own.get("memory", {"verdict": "unknown", "why": "it was not tested"})
+        memory = own.get("memory", {"status": "not_requested"})
         if text := memory_of(evidence, model):
-            found.append(Note(f"{text} Its accuracy is probably memory.", warning=True))
+            found.append(Note(text, warning=True))
+        elif memory["status"] == "no_sign":
+            refits = f"{len(memory['refits'])} refits with these settings"
+            found.append(Note(f"{model} does not score held-out items higher than {refits} do: {memory['settings']}."))
         elif model in given:
-            text = f"{model} was made elsewhere: the held-out part cannot be shown to be unseen by this model. "
-            honest = memory["verdict"] == "no sign of memory"
-            text += (
-                "Its ranks do not look like memory"
-                if honest
-                else f"Whether they are memory is not known: {memory['why']}"
-            )
-            found.append(Note(f"{text}."))
+            text = f"{model} was made elsewhere: the held-out part cannot be shown to be unseen by this model; "
+            found.append(Note(f"{text}{_UNTESTED[memory['status']]}."))
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, final
 
-from recaudit.metrics.intervals import FEWEST_USERS
+from recaudit.metrics.inference import MIN_USERS
 from recaudit.metrics.metric import Metric
 from recaudit.specification import written
 from recaudit.status import Status
@@ -80,8 +80,8 @@ class Estimate:
 
     @property
     def rests_on_enough(self) -> bool:
-        """Whether it may be spoken of as a finding; for numbers over users."""
-        return self.users >= FEWEST_USERS
+        """Whether there are enough users for an interval and a finding."""
+        return self.users >= MIN_USERS
 
     def above(self, value: float) -> bool:
         """Whether the whole interval lies above this value."""

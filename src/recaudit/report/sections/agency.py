@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from math import floor, log10
 from operator import itemgetter
@@ -20,12 +20,13 @@ from recaudit.metrics.numbers import TIMES, percent, times
 from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit import charts as kit
-from recaudit.report.kit.claims import Claim, Effect, Finding, Measure, error_of_share, in_logs
+from recaudit.report.kit.claims import LEVEL, Claim, ClaimNumber, Effect, Finding, Measure, in_logs
 from recaudit.report.kit.comparisons import NumberTable, TableRow, group_tables, model_colors, overview, user_cell
 from recaudit.report.kit.measures import measure
 from recaudit.report.kit.notes import among, basis
 from recaudit.report.kit.numbers import Estimate
 from recaudit.report.sections.section import Section
+from recaudit.report.significance import CONTRASTS, compute_reference_p
 from recaudit.specification import written
 
 AUDIT = "agency"
@@ -184,7 +185,7 @@ def own_say(evidence: Evidence) -> Iterator[Claim]:
     """How much do the last ratings decide, and how much the next ones?"""
     model, lifts = _firm(evidence, "lift")
     strongest = max(lifts, key=lambda when: lifts[when].value or 0.0, default=None)
-    if model is None or strongest is None or not lifts[strongest].above(1):
+    if model is None or strongest is None or (lifts[strongest].value or 0.0) <= 1:
         return
     most, k = lifts[strongest], evidence.list_length(AUDIT)
     how = {"past": f"by having rated the last {k} items otherwise", "future": f"by rating the next {k}"}
@@ -197,7 +198,9 @@ def own_say(evidence: Evidence) -> Iterator[Claim]:
     detail += basis(evidence, AUDIT, model)
     advice = "Look at what others can do with as many ratings: a model that follows its users may follow others too."
     shown = measure(evidence, model, f"{strongest}_lift")
-    yield Finding(claim, detail, AUDIT, evidence.size(in_logs(most)), shown, advice)
+    number = _claim_number(evidence, model, f"{strongest}_lift", most, 1.0)
+    effect = evidence.size(in_logs(most))
+    yield Finding("agency.own-influence", claim, detail, AUDIT, effect, shown, advice, numbers=(number,))
 
 
 def others_say(evidence: Evidence) -> Iterator[Claim]:
@@ -213,19 +216,21 @@ def others_say(evidence: Evidence) -> Iterator[Claim]:
     pairs = [f"{worked[when]['value']:.3f} {WHEN[when]}" for when in shares if when in worked]
     if most.value:
         claim = f"With {model}, {most.text} of users' pairs are unstable: one of them can overturn what the other sees"
-        effect = evidence.size(most, beside=shares.values())
+        code, effect = "agency.unstable-pairs", evidence.size(most, beside=shares.values())
         advice = "Let one user's ratings count for less: more regularisation, smaller steps or a limit for each user. "
         advice += "The instability audit shows what it brings."
     else:
         k = evidence.list_length(AUDIT)
         claim = f"No user of {model} who was asked about can overturn what another is shown with {k} ratings"
-        effect = Effect.within(0.0, error_of_share(users, evidence.confidence), users, equal=True)
-        advice = "There is nothing to do; ask again after a change of how ratings are taken in."
+        code, effect = "agency.no-unstable-pairs", Effect.within(0.0, 0.0, users)
+        advice = "Audit again after a change of the update rule."
     average = f"{distance} on average: {', '.join(means)}; " if means else f"{distance}: "
     largest = f" The largest: {', '.join(pairs)}." if pairs else ""
     detail = f"{average}0.5 would be unstable.{largest}{basis(evidence, AUDIT, model)}"
     claim += among(evidence, AUDIT, model, "users", "editors")
-    yield Finding(claim, detail, AUDIT, effect, measure(evidence, model, f"{when}_unstable_share"), advice)
+    shown = measure(evidence, model, f"{when}_unstable_share")
+    number = replace(_claim_number(evidence, model, f"{when}_unstable_share", most, None), users=users)
+    yield Finding(code, claim, detail, AUDIT, effect, shown, advice, numbers=(number,), counted=True)
 
 
 def popular_items_move(evidence: Evidence) -> Iterator[Claim]:
@@ -238,7 +243,9 @@ def popular_items_move(evidence: Evidence) -> Iterator[Claim]:
         label, text = "Lift of popular over intermediate items", times(ratio.value or 1.0)
         advice = "Where users are to steer towards rare items too, damp popularity in training and ask again."
         effect = evidence.size(in_logs(ratio), beside=(popular, between))
-        yield Finding(claim, detail, AUDIT, effect, Measure(f"{when}_lift", model, label, text, ratio.interval), advice)
+        shown = Measure(f"{when}_lift", model, label, text, ratio.interval)
+        number = _contrast_number(evidence, model, f"{when}_lift", 1.0)
+        yield Finding("agency.popular-items-differ", claim, detail, AUDIT, effect, shown, advice, numbers=(number,))
 
 
 def active_users_move(evidence: Evidence) -> Iterator[Claim]:
@@ -251,22 +258,51 @@ def active_users_move(evidence: Evidence) -> Iterator[Claim]:
         label, metric = "Instability by active less that by other users", f"{when}_instability"
         advice = "Let one user's ratings count for less the more of them there are, or regularise more, and ask again."
         effect = evidence.size(gap, beside=(active, between))
-        yield Finding(claim, detail, AUDIT, effect, Measure(metric, model, label, gap.text, gap.interval), advice)
+        shown = Measure(metric, model, label, gap.text, gap.interval)
+        number = _contrast_number(evidence, model, metric, 0.0)
+        yield Finding("agency.active-users-differ", claim, detail, AUDIT, effect, shown, advice, numbers=(number,))
 
 
 def _distance(evidence: Evidence) -> str:
     return f"{str(evidence.settings[AUDIT]['distance']).capitalize()} distance"
 
 
+def _claim_number(evidence: Evidence, model: str, metric: str, own: Estimate, reference: float | None) -> ClaimNumber:
+    p = None if reference is None else compute_reference_p(evidence, AUDIT, metric, model, reference)
+    return ClaimNumber(
+        audit=AUDIT,
+        metric=metric,
+        model=model,
+        value=own.value,
+        lower=own.lower,
+        upper=own.upper,
+        reference=reference,
+        p=p,
+        users=own.users,
+    )
+
+
+def _contrast_number(evidence: Evidence, model: str, metric: str, reference: float) -> ClaimNumber:
+    """The ratio, or difference, of two groups on the same users."""
+    by, _ = CONTRASTS[AUDIT, metric]
+    row = evidence.groups(model, metric, by, AUDIT)[2]
+    p = compute_reference_p(evidence, AUDIT, metric, model, reference, by=by, group=row.name)
+    number = _claim_number(evidence, model, metric, row.estimate, None)
+    return replace(number, by=by, group=row.raw, reference=reference, p=p)
+
+
 def _contrasts(evidence: Evidence, metric: str, level: float) -> Iterator[tuple[str, When, list[Estimate], str, str]]:
-    """Of the model in front: the two groups and how they differ, where that is apart from `level`; the future first."""
+    """The contrast that is shown to differ from `level`, for the model in front; the future first."""
     model, _ = _firm(evidence, metric)
     tenses: tuple[When, ...] = ("future", "past")
     for when, verb in zip(tenses, _VERBS[metric], strict=True):
-        groups = [] if model is None else evidence.firm_groups(model, f"{when}_{metric}", _CONTRASTS[metric][0])
-        estimates = [group.estimate for group in groups]
-        if model is not None and len(groups) == 3 and (estimates[2].above(level) or estimates[2].below(level)):
-            yield model, when, estimates, verb, "further" if estimates[2].above(level) else "less far"
+        groups = [] if model is None else evidence.groups(model, f"{when}_{metric}", _CONTRASTS[metric][0])
+        if model is None or len(groups) != 3:
+            continue
+        number = _contrast_number(evidence, model, f"{when}_{metric}", level)
+        if number.p is not None and number.p <= LEVEL:
+            way = "further" if (number.value or 0.0) > level else "less far"
+            yield model, when, [group.estimate for group in groups], verb, way
             return
 
 

@@ -6,20 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from math import ceil, log
+from math import log
 from typing import Any, final
 
 import altair as alt
 import numpy as np
 import polars as pl
 
-from recaudit.audits.calibration.audit import WORST
 from recaudit.audits.calibration.reranking import knee
 from recaudit.metrics.numbers import percent
 from recaudit.metrics.tables import SUMMARY_SCHEMA
 from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit import charts as kit
-from recaudit.report.kit.claims import Claim, Effect, Finding, Measure, Touched, error_of_share, of_share
+from recaudit.report.kit.claims import LEVEL, Claim, ClaimNumber, Finding, Measure
 from recaudit.report.kit.comparisons import (
     NumberTable,
     Overview,
@@ -33,7 +32,9 @@ from recaudit.report.kit.comparisons import (
 )
 from recaudit.report.kit.measures import measure
 from recaudit.report.kit.numbers import Estimate
+from recaudit.report.sections.groups import as_estimate
 from recaudit.report.sections.section import Section
+from recaudit.report.significance import compare_reranked, compute_reference_p
 
 CALIBRATION, RERANKING = "calibration", "reranking"
 KL = "calibration_kl"
@@ -94,8 +95,8 @@ class RerankedLists:
 
     def change(self, metric: str) -> Estimate | None:
         """How much re-ranking adds to a metric on average, over the same users."""
-        after = self.people.select("user", pl.col(f"{metric}_reranked").alias(metric))
-        return self.evidence.gain(metric, after, self.people)
+        found = compare_reranked(self.evidence, self.model, metric)
+        return None if found.lower is None else as_estimate(self.evidence, metric, found)
 
 
 def reranked_by_model(evidence: Evidence) -> Mapping[str, RerankedLists]:
@@ -242,8 +243,6 @@ def _title(evidence: Evidence) -> str:
     return f"C_KL@{evidence.list_length(RERANKING)}, {smoothing} (further left: better)"
 
 
-NOTABLE = 0.02
-"""From this change of a category's share on, it is worth naming."""
 _SHORT = {
     KL: "C_KL",
     "calibration_hellinger": "Hellinger",
@@ -258,34 +257,11 @@ _SHORT = {
 """Labels that are shorter than elsewhere: a cell of before and after holds three numbers."""
 
 
-def out_of_proportion(evidence: Evidence) -> Iterator[Claim]:
-    """Which interests are crowded out of the lists of the users who are served worst?"""
-    found = _front(evidence)
-    if found is None or found.worst.is_empty():
-        return
-    rows = found.worst.sort(pl.col("shown") - pl.col("history"), maintain_order=True).to_dicts()
-    least, most = rows[0], rows[-1]
-    if least["shown"] - least["history"] > -NOTABLE or most["shown"] - most["history"] < NOTABLE:
-        return
-    overall = evidence.known(KL).get(found.model)
-    smoothing = f"(smoothing {settings_of(evidence)['smoothing']:g})"
-    claim = f"{found.model} shows too much {most['category']} and too little {least['category']} "
-    claim += "to the users whom it fits worst"
-    detail = f"Among the tenth of users with the least calibrated lists, {_shares(most)}; {_shares(least)}."
-    detail += f" {evidence.label(KL)} over all users: {overall.full} {smoothing}." if overall else ""
-    people = found.people[KL].count()
-    touched = Touched(ceil(WORST * people), people)
-    size = max(of_share(row["shown"], row["history"]) for row in (least, most))
-    effect = Effect.within(size, error_of_share(touched.people, evidence.confidence), touched.people)
-    advice = "Re-rank towards each user's own proportions, with 'recaudit rerank' or policy = {kind = 'calibrated'}."
-    yield Finding(claim, detail, CALIBRATION, effect, _measure(evidence, found), advice, touched)
-
-
-def price_of_proportion(evidence: Evidence) -> Iterator[Claim]:
-    """How much more calibrated would re-ranking make the lists, and what would that cost?"""
+def compare_reranked_lists(evidence: Evidence) -> Iterator[Claim]:
+    """Find out how much more calibrated re-ranking makes the lists, and what it costs."""
     found = _front(evidence)
     gain, cost = (found.change(KL), found.change("ndcg")) if found else (None, None)
-    if found is None or gain is None or cost is None or not gain.below(0):
+    if found is None or gain is None or cost is None or gain.value is None or gain.value >= 0:
         return
     settings = settings_of(evidence)
     moved = {
@@ -293,13 +269,13 @@ def price_of_proportion(evidence: Evidence) -> Iterator[Claim]:
         for name in (KL, *QUALITIES)
     }
     label, before = evidence.label("ndcg", RERANKING), found.changes["ndcg"].baseline
-    price = ""  # nothing is said of a cost that is neither known to be there nor known not to be
-    if cost.above(0):
+    p, cost_p = (compute_reference_p(evidence, RERANKING, name, found.model, 0) for name in (KL, "ndcg"))
+    numbers, price = [_change_number(found.model, KL, gain, p)], f"; a change of their {label} is not shown"
+    if cost_p <= LEVEL and cost.value is not None:
+        numbers.append(_change_number(found.model, "ndcg", cost, cost_p))
         price = f", and their {label} rises"
-    elif cost.below(0) and before:
-        price = f", at the price of {percent(-(cost.value or 0.0) / before)} of their {label}"
-    elif evidence.negligible(cost):
-        price = f", and their {label} hardly changes"
+        if cost.value < 0:
+            price = f", and their {label} falls" + (f" by {percent(-cost.value / before)}" if before else "")
     point, bargain = found.best_bargain, ""
     if point is not None:
         parts = ", ".join(evidence.said(name, point[name], RERANKING) for name in (KL, "recall"))
@@ -310,7 +286,22 @@ def price_of_proportion(evidence: Evidence) -> Iterator[Claim]:
     advice = f"Show lists with policy = {{kind = 'calibrated', weight = {settings['weight']:g}}} if that is worth its "
     advice += "price; the curve has those of other weights."
     effect = evidence.size(gain, beside=[cost])
-    yield Finding(claim, detail, CALIBRATION, effect, _measure(evidence, found), advice)
+    code = "reranking.calibration-improves"
+    yield Finding(code, claim, detail, CALIBRATION, effect, _measure(evidence, found), advice, numbers=tuple(numbers))
+
+
+def _change_number(model: str, metric: str, change: Estimate, p: float | None) -> ClaimNumber:
+    return ClaimNumber(
+        audit=RERANKING,
+        metric=metric,
+        model=model,
+        value=change.value,
+        lower=change.lower,
+        upper=change.upper,
+        reference=0.0,
+        p=p,
+        users=change.users,
+    )
 
 
 def _measure(evidence: Evidence, found: RerankedLists) -> Measure:
@@ -335,7 +326,7 @@ class CalibrationSection(Section):
 
     audits = (CALIBRATION, RERANKING)
     anchor, title, template, place = "calibration", "Calibration", "calibration.html.j2", 80
-    questions = (out_of_proportion, price_of_proportion)
+    questions = (compare_reranked_lists,)
 
     def content(self) -> dict[str, Any] | None:
         """Lists as they are, and before and after re-ranking."""

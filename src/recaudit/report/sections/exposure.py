@@ -14,7 +14,7 @@ import polars as pl
 from recaudit.metrics.numbers import TIMES, percent
 from recaudit.report.evidence import QUALITY, Evidence, GroupEstimate, columns
 from recaudit.report.kit import charts as kit
-from recaudit.report.kit.claims import Claim, Effect, Finding, of_share
+from recaudit.report.kit.claims import LEVEL, Caution, Claim, ClaimNumber, Effect, Finding, of_share
 from recaudit.report.kit.comparisons import (
     MOST_ROWS,
     NumberTable,
@@ -28,8 +28,9 @@ from recaudit.report.kit.comparisons import (
     overview,
 )
 from recaudit.report.kit.measures import measure
-from recaudit.report.kit.numbers import count, plural
+from recaudit.report.kit.numbers import count, plural, some
 from recaudit.report.sections.section import Section
+from recaudit.report.significance import MIN_SHARE_OF_RATINGS, compute_reference_p, find_model_test
 
 ENOUGH_RATINGS = 10
 """An item with fewer is not called good; and a mean is pulled towards that of all ratings as if by as many more,
@@ -66,14 +67,48 @@ def _mean_rating(items: pl.DataFrame, weight: str) -> float:
     return float(np.average(rated["mean_rating"], weights=rated[weight])) if len(rated) else float("nan")
 
 
-def catalogue(evidence: Evidence) -> Iterator[Claim]:
-    """How much of the catalogue is in nobody's list, and what that people love is among it?"""
-    shown = shown_items(evidence)
-    coverage, items = evidence.known("coverage").get(evidence.main), shown.get(evidence.main)
+def compute_coverage_ceiling(evidence: Evidence, model: str) -> float:
+    """Compute the largest coverage that the lists of the measured users can have: users * k / items, at most 1."""
+    coverage, k = evidence.known("coverage").get(model), evidence.list_length("exposure")
+    items = evidence.run.manifest.data.items
+    return 1.0 if coverage is None or k is None or not items else min(1.0, coverage.users * k / items)
+
+
+def find_catalogue(evidence: Evidence) -> Iterator[Claim]:
+    """Find out how much of the catalogue is in nobody's list, unless the number of users alone explains it.
+
+    If the lists of the measured users cannot hold the catalogue, their coverage says little about the model. The same
+    holds if coverage is not shown to be below that of random lists for the same users.
+    """
+    main = evidence.main
+    coverage, items = evidence.known("coverage").get(main), shown_items(evidence).get(main)
     if coverage is None or items is None:
         return
+    ceiling, k = compute_coverage_ceiling(evidence, main), evidence.list_length("exposure")
+    number = ClaimNumber(
+        audit="exposure",
+        metric="coverage",
+        model=main,
+        value=coverage.value,
+        lower=coverage.lower,
+        upper=coverage.upper,
+        reference=ceiling,
+        users=coverage.users,
+    )
+    if ceiling < 1:
+        yield Caution(
+            "exposure.coverage-limited-by-users",
+            f"Coverage is limited by the number of users: their lists hold at most {percent(ceiling)} of the catalogue",
+            f"There are {plural(coverage.users, 'list')} of {k} items and {plural(len(items), 'item')} in the "
+            "catalogue. Compare coverage only between models that are measured on the same users.",
+            "items",
+            numbers=(number,),
+        )
+        return
     hidden = items.filter(pl.col("recommended") == 0)
-    if hidden.is_empty():
+    random = [model.label for model in evidence.run.manifest.models if model.kind == "random" and model.label != main]
+    tests = [test for label in random if (test := find_model_test(evidence, main, label, "coverage")) is not None]
+    if hidden.is_empty() or not all(test.is_below for test in tests):
         return
     sentences = [f"{count(len(hidden))} of {plural(len(items), 'item')}; coverage is {coverage.full}."]
     best = best_hidden(items)
@@ -85,17 +120,24 @@ def catalogue(evidence: Evidence) -> Iterator[Claim]:
             for row in best.head(_NAMED).iter_rows(named=True)
         ]
         sentences.append(f"The best rated of them: {'; '.join(named)}.")
-    totals = pl.concat(shown.values()).group_by("item").agg(pl.col("recommended").sum())
+    totals = pl.concat(shown_items(evidence).values()).group_by("item").agg(pl.col("recommended").sum())
     none = totals.filter(pl.col("recommended") == 0).height
-    if len(shown) > 1 and none:
+    if len(shown_items(evidence)) > 1 and none:
         sentences.append(f"No model shows {plural(none, 'item')} of the catalogue to anybody.")
-    asked = evidence.facts(evidence.main, "exposure").get("asked")
-    whom = "nobody" if asked is None else f"none of the {plural(asked['users'], 'user')} asked about"
-    claim = f"{evidence.main} shows {percent(len(hidden) / len(items))} of the catalogue to {whom}"
-    advice = "Explore, or re-rank for the catalogue: with policy = {kind = 'softmax'} the accuracy and exposure audits "
-    advice += "show how much more is shown, and what that costs."
-    effect = Effect.within(of_share(len(hidden) / len(items)), 0.0, coverage.users)
-    yield Finding(claim, " ".join(sentences), "items", effect, measure(evidence, evidence.main, "coverage"), advice)
+    asked = evidence.facts(main, "exposure").get("asked")
+    whom = "nobody" if asked is None else f"none of the {plural(asked['users'], 'user')} it was queried for"
+    yield Finding(
+        "exposure.items-never-shown",
+        f"{main} shows {percent(len(hidden) / len(items))} of the catalogue to {whom}",
+        " ".join(sentences),
+        "items",
+        Effect.within(of_share(len(hidden) / len(items)), 0.0, coverage.users),
+        measure(evidence, main, "coverage"),
+        "Explore, or re-rank for the catalogue: with policy = {kind = 'softmax'} the accuracy and exposure audits "
+        "show how much more is shown, and what that costs.",
+        numbers=(number, *(test.number for test in tests)),
+        counted=True,
+    )
 
 
 @final
@@ -104,7 +146,7 @@ class ItemsSection(Section):
 
     audits = ("exposure",)
     anchor, title, template, place = "items", "Items", "items.html.j2", 40
-    questions = (catalogue,)
+    questions = (find_catalogue,)
 
     def content(self) -> dict[str, Any] | None:
         """Items by title, of the main model first."""
@@ -112,7 +154,8 @@ class ItemsSection(Section):
         return {"models": models, "enough_ratings": ENOUGH_RATINGS} if models else None
 
     def _model(self, model: str, items: pl.DataFrame) -> dict[str, Any]:
-        users = self.evidence.run.manifest.data.users
+        coverage = self.evidence.known("coverage").get(model)
+        users = 0 if coverage is None else coverage.users
         shown = items.filter(pl.col("recommended") > 0)
         most = shown.sort("recommended", "ratings", "item", descending=[True, True, False])
         best = best_hidden(items)
@@ -137,49 +180,81 @@ def _rated(row: Mapping[str, Any]) -> list[TableCell]:
     return [number_cell(row["ratings"], count), number_cell(row["mean_rating"], "{:.2f}".format)]
 
 
-SMALLEST_SHARE = 0.01
-"""A category with a smaller share of all ratings is not named: its ratio says little."""
 _LARGEST_RATIO = 8
 _DATA_BAR = "ratings in the data"
 
 
-def popular_items(evidence: Evidence) -> Iterator[Claim]:
-    """Do the most popular items get more places than their share of the ratings?"""
-    quarters = evidence.firm_groups(evidence.main, "share", "popularity")
+def compare_popular_items(evidence: Evidence) -> Iterator[Claim]:
+    """Find out whether the most popular items get more places than their share of the ratings."""
+    quarters = evidence.groups(evidence.main, "share", "popularity")
     if len(quarters) < 2:
         return
     least, most = quarters[0], quarters[-1]
-    if not most.estimate.above(_baseline(most)):
+    if not (most.estimate.value or 0.0) > _baseline(most):
         return
-    lift = evidence.firm("popularity_lift").get(evidence.main)
+    lift = evidence.known("popularity_lift").get(evidence.main)
     pull = "" if lift is None else f" Popularity lift over what users chose themselves: {lift.full}."
-    claim = f"{evidence.main} gives {most.estimate.text} of all places to the most popular items"
-    detail = f"{_against_ratings(most)}. {_against_ratings(least)}.{pull}"
-    advice = "Damp popularity in training, or re-rank, and look at the same shares again: ratings of what is shown "
-    advice += "are what the next model learns from."
-    shown = measure(evidence, evidence.main, "share", most)
-    yield Finding(claim, detail, "shown", evidence.size(most.estimate, value=_baseline(most)), shown, advice)
+    yield Finding(
+        "exposure.popular-items-amplified",
+        f"{evidence.main} gives {most.estimate.text} of all places to the most popular items",
+        f"{_against_ratings(most)}. {_against_ratings(least)}.{pull}",
+        "shown",
+        evidence.size(most.estimate, value=_baseline(most)),
+        measure(evidence, evidence.main, "share", most),
+        "Reduce the weight of popularity in training, or re-rank, and compare the same shares again: ratings of what "
+        "is shown are what the next model learns from.",
+        numbers=(_number(evidence, most),),
+    )
 
 
-def categories(evidence: Evidence) -> Iterator[Claim]:
-    """Which category is amplified most, which dampened most?"""
+def compare_categories(evidence: Evidence) -> Iterator[Claim]:
+    """Name the categories that get more, or fewer, places than their share of the ratings."""
     for by in evidence.item_groupings:
-        groups = [] if by == "popularity" else evidence.firm_groups(evidence.main, "share", by)
-        groups = [group for group in groups if _baseline(group) >= SMALLEST_SHARE]
-        up = [group for group in groups if group.estimate.above(_baseline(group))]
-        down = [group for group in groups if group.estimate.below(_baseline(group))]
-        extremes = {"amplifies": max(up, key=_ratio)} if up else {}
-        extremes |= {"dampens": min(down, key=_ratio)} if down else {}
-        if extremes:
-            most = " and ".join(f"{way} {group.name}" for way, group in extremes.items())
-            sizes = {way: evidence.size(group.estimate, value=_baseline(group)) for way, group in extremes.items()}
-            largest = max(sizes, key=lambda way: sizes[way].sure)
-            claim = f"By {by}, {evidence.main} most {most}"
-            detail = " ".join(f"{_against_ratings(group)}: {_times(_ratio(group))}." for group in extremes.values())
-            advice = f"Where that is not wanted, re-rank by {by}: the reranking audit shows what each user's own "
-            advice += "proportions would cost."
-            shown = measure(evidence, evidence.main, "share", extremes[largest])
-            yield Finding(claim, detail, "shown", sizes[largest], shown, advice)
+        groups = [] if by == "popularity" else evidence.groups(evidence.main, "share", by)
+        numbers = {group.name: _number(evidence, group) for group in groups}
+        tested = [group for group in groups if _is_compared(group) and (numbers[group.name].p or 0.0) <= LEVEL]
+        up = sorted((group for group in tested if _ratio(group) > 1), key=_ratio, reverse=True)
+        down = sorted((group for group in tested if _ratio(group) < 1), key=_ratio)
+        parts = {"amplifies": up, "dampens": down}
+        if not tested:
+            continue
+        named = " and ".join(f"{way} {some([group.name for group in own])}" for way, own in parts.items() if own)
+        effects = {group.name: evidence.size(group.estimate, value=_baseline(group)) for group in tested}
+        largest = max(tested, key=lambda group: effects[group.name].sure)
+        extremes = [own[0] for own in parts.values() if own]
+        yield Finding(
+            "exposure.categories-differ-from-ratings",
+            f"By {by}, {evidence.main} {named}",
+            " ".join(f"{_against_ratings(group)}: {_times(_ratio(group))}." for group in extremes),
+            "shown",
+            effects[largest.name],
+            measure(evidence, evidence.main, "share", largest),
+            f"If that is not wanted, re-rank by {by}: the reranking audit shows what each user's own proportions "
+            "would cost.",
+            numbers=tuple(numbers[group.name] for group in (*up, *down)),
+        )
+
+
+def _is_compared(group: GroupEstimate) -> bool:
+    return _baseline(group) >= MIN_SHARE_OF_RATINGS
+
+
+def _number(evidence: Evidence, group: GroupEstimate) -> ClaimNumber:
+    """The share of places of a group of items, against its share of the ratings."""
+    own, share = group.estimate, _baseline(group)
+    return ClaimNumber(
+        audit="exposure",
+        metric="share",
+        model=evidence.main,
+        by=group.by,
+        group=group.raw,
+        value=own.value,
+        lower=own.lower,
+        upper=own.upper,
+        reference=share,
+        p=compute_reference_p(evidence, "exposure", "share", evidence.main, share, by=group.by, group=group.name),
+        users=own.users,
+    )
 
 
 def _against_ratings(group: GroupEstimate) -> str:
@@ -356,7 +431,7 @@ class ExposureSection(Section):
 
     audits = ("exposure",)
     anchor, title, template, place = "shown", "What is shown", "exposure.html.j2", 30
-    questions = (popular_items, categories)
+    questions = (compare_popular_items, compare_categories)
 
     def content(self) -> dict[str, Any] | None:
         """Numbers by model, how places are spread, and who gets them."""

@@ -10,15 +10,15 @@ from typing import Any, Literal, final
 import altair as alt
 import polars as pl
 
-from recaudit.audits.folding.tradeoff import knee
 from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit.charts import MUTED, Figure, Rows, by_series, chart, existing, figure, in_series, tooltip
-from recaudit.report.kit.claims import Claim, Finding, between
+from recaudit.report.kit.claims import Claim, ClaimNumber, Finding
 from recaudit.report.kit.comparisons import group_tables, model_colors, overview
 from recaudit.report.kit.measures import measure
 from recaudit.report.kit.notes import among
 from recaudit.report.kit.numbers import some
 from recaudit.report.sections.section import Section
+from recaudit.report.significance import compute_reference_p, find_model_test
 
 AUDIT = "folding"
 NOTABLE = 0.01
@@ -80,67 +80,69 @@ def _category_system(evidence: Evidence) -> str:
     return first if first in evidence.run.manifest.data.categories else ""
 
 
-def from_nowhere(evidence: Evidence) -> Iterator[Claim]:
-    """Which model shows the most that has hardly anything to do with the user?"""
-    shares = evidence.firm("spurious_share")
-    ranked = [model for model in evidence.ranked("spurious_share") if model in shares]
-    if not ranked or not shares[ranked[-1]].above(NOTABLE):
+def find_spurious(evidence: Evidence) -> Iterator[Claim]:
+    """Name the model that shows the most that has hardly anything to do with the user."""
+    shares = evidence.known("spurious_share")
+    ranked = [model for model in evidence.ranked("spurious_share") if model in (evidence.personalised or shares)]
+    if not ranked or (shares[ranked[-1]].value or 0.0) <= NOTABLE:
         return
     model = ranked[-1]
+    own = shares[model]
     numbers = some([f"{name} {shares[name].full}" for name in reversed(ranked)])
     cases = evidence.each(AUDIT, Folded.of)[model].cases
-    claim = f"{shares[model].text} of what {model} shows has hardly anything to do with the user"
+    claim = f"{own.text} of what {model} shows has hardly anything to do with the user"
     claim += among(evidence, AUDIT, model, "sample")
     detail = f"{evidence.label('spurious_share')}: {numbers}.{f' {_example(cases[0])}' if cases else ''}"
-    advice = f"Let {model} learn from what users left unrated (unobserved_weight), or regularise it more, and audit "
+    advice = f"Let {model} learn from what users left unrated (unobserved_weight), or regularize it more, and audit "
     advice += "folding again."
     yield Finding(
-        claim, detail, AUDIT, evidence.size(shares[model]), measure(evidence, model, "spurious_share"), advice
+        "folding.spurious-recommendations",
+        claim,
+        detail,
+        AUDIT,
+        evidence.size(own, value=NOTABLE),
+        measure(evidence, model, "spurious_share"),
+        advice,
+        numbers=(
+            ClaimNumber(
+                audit=AUDIT,
+                metric="spurious_share",
+                model=model,
+                value=own.value,
+                lower=own.lower,
+                upper=own.upper,
+                reference=NOTABLE,
+                p=compute_reference_p(evidence, AUDIT, "spurious_share", model, NOTABLE),
+                users=own.users,
+            ),
+        ),
     )
 
 
-def precise_but_folded(evidence: Evidence) -> Iterator[Claim]:
-    """Does the model that predicts ratings best fold more than another that has vectors too?"""
-    folded, error = evidence.firm("folding"), evidence.firm("rmse")
-    by_error = [model for model in evidence.ranked("rmse") if model in folded and model in error]
+def compare_error_and_folding(evidence: Evidence) -> Iterator[Claim]:
+    """Find out whether the model that predicts ratings best folds more than another that has vectors too."""
+    folded, error = evidence.known("folding"), evidence.known("rmse")
+    by_error = [model for model in evidence.ranked("rmse") if model in folded and model in evidence.personalised]
     by_folding = [model for model in evidence.ranked("folding") if model in by_error]
-    if len(by_error) < 2:
+    if len(by_error) < 2 or by_error[0] == by_folding[0]:
         return
     precise, least = by_error[0], by_folding[0]
-    if evidence.predicts_better(precise, least) and folded[precise].apart_from(folded[least]):
-        claim = f"{precise} predicts ratings better than {least}, but folds more"
-        claim += among(evidence, AUDIT, precise, "sample")
-        detail = f"Folding: {folded[precise].full} against {folded[least].full}; RMSE: {error[precise].full} against "
-        detail += f"{error[least].full}."
-        advice = f"Do not choose between them by RMSE alone: where lists are shown, take {least}, or let {precise} "
-        advice += "learn from what users left unrated."
-        effect = between(folded[precise], folded[least], evidence.confidence)
-        yield Finding(claim, detail, AUDIT, effect, measure(evidence, precise, "folding"), advice)
-
-
-def what_was_left_unrated(evidence: Evidence) -> Iterator[Claim]:
-    """Would a model fold less if what users did not rate counted for something?"""
-    for model, own in evidence.each(AUDIT, Folded.of).items():
-        error, now = evidence.firm("rmse").get(model), evidence.firm("folding").get(model)
-        if error is None or now is None:
-            continue
-        points = own.curve.to_dicts()
-        less = [point for point in points if now.above(point["folding"])]
-        free = [point for point in less if point["rmse"] <= (error.value or 0.0)]
-        at = knee(own.curve["rmse"].to_numpy(), own.curve["folding"].to_numpy()) if points else None
-        bargain = [] if at is None or points[at] not in less else [points[at]]
-        point = min(free or bargain, key=lambda point: float(point["folding"]), default=None)
-        if point is None:
-            continue
-        written = {name: evidence.definitions[name].written(point[name]) for name in ("folding", "rmse")}
-        verdict = "RMSE gets no worse." if free else "Of the weights tried, it is the best bargain."
-        claim = f"{model} would fold less if what users left unrated counted for something"
-        claim += among(evidence, AUDIT, model, "sample")
-        detail = f"With a weight of {point['at']:g} on unrated pairs, folding goes from {now.text} to "
-        detail += f"{written['folding']} and RMSE from {error.text} to {written['rmse']}. {verdict}"
-        advice = f"Set unobserved_weight = {point['at']:g} for {model}."
-        effect = evidence.size(now, value=point["folding"], beside=[error])
-        yield Finding(claim, detail, AUDIT, effect, measure(evidence, model, "folding"), advice)
+    error_test = find_model_test(evidence, precise, least, "rmse")
+    folding_test = find_model_test(evidence, precise, least, "folding")
+    if error_test is None or folding_test is None or not (error_test.is_below and folding_test.is_above):
+        return
+    yield Finding(
+        "folding.rating-error-and-folding-disagree",
+        f"{precise} predicts ratings better than {least}, but folds more{among(evidence, AUDIT, precise, 'sample')}",
+        f"Folding: {folded[precise].full} against {folded[least].full}; RMSE: {error[precise].full} against "
+        f"{error[least].full}. Differences on the same users: {folding_test.difference.signed} and "
+        f"{error_test.difference.signed}.",
+        AUDIT,
+        evidence.size(folding_test.difference),
+        measure(evidence, precise, "folding"),
+        "Do not choose between them by RMSE alone: consider folding where lists are shown.",
+        numbers=(folding_test.number, error_test.number),
+    )
 
 
 def _example(case: Mapping[str, Any]) -> str:
@@ -191,7 +193,7 @@ class FoldingSection(Section):
 
     audits = (AUDIT,)
     anchor, title, template, place = "folding", "Folding", "folding.html.j2", 70
-    questions = (from_nowhere, precise_but_folded, what_was_left_unrated)
+    questions = (find_spurious, compare_error_and_folding)
 
     def content(self) -> dict[str, Any] | None:
         """Numbers by model, cases and folds of those that show anything spurious, the most spurious first."""

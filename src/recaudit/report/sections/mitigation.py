@@ -12,10 +12,12 @@ import polars as pl
 
 from recaudit.audits.mitigation.definitions import CHANGING
 from recaudit.metrics.groupings import told_names
+from recaudit.metrics.inference import adjust_by_holm, compute_interval_p_value
 from recaudit.metrics.numbers import minus
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.kit import charts as kit
+from recaudit.report.kit.claims import LEVEL
 from recaudit.report.kit.comparisons import NumberTable, TableCell, TableRow, cell, model_colors, user_cell
 from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, plural
 from recaudit.report.sections.section import Section
@@ -85,7 +87,7 @@ class Levers:
     @property
     def names(self) -> list[str]:
         """The levers that were turned."""
-        return [*self.facts["picked"]]
+        return [lever for lever in self.facts["picked"] if lever in LEVERS]
 
     def turned(self, lever: str) -> TurnedLever:
         """One lever, before and at the setting that was picked."""
@@ -125,8 +127,9 @@ class Levers:
         few = "" if gained.rests_on_enough else plural(gained.users, "user")
         verdict: Verdict = ""
         bounded = gained.status == Status.BOUNDED
-        if not (few or bounded) and metric.better != "neither" and (gained.above(0) or gained.below(0)):
-            verdict = "gain" if gained.above(0) == (metric.better == "higher") else "cost"
+        p = self.evidence.remember(_compute_adjusted_p_values).get(_key(self.model, row), 1.0)
+        if not (few or bounded) and metric.better != "neither" and p <= LEVEL:
+            verdict = "gain" if ((gained.value or 0.0) > 0) == (metric.better == "higher") else "cost"
         raw = {"value": after["value"], "before": gained.baseline, "difference": gained.value}
         raw |= {"lower": gained.lower, "upper": gained.upper}
         unit, ends = _difference(metric.format, gained.value, gained.lower, gained.upper)
@@ -158,6 +161,30 @@ class Levers:
         name, setting = LEVERS[lever]
         columns = [setting, *(f"{at:.3g}{marks.get(at, '')}" for at in settings)]
         return NumberTable(f"{name}, by {setting}", columns, lines)
+
+
+_Key = tuple[str, str, str, str, str]
+"""Model, lever, metric, grouping and group of a change."""
+
+
+def _key(model: str, row: Mapping[str, Any]) -> _Key:
+    return model, row["over"], row["metric"], row.get("by", ""), row.get("group", "")
+
+
+def _compute_adjusted_p_values(evidence: Evidence) -> dict[_Key, float]:
+    """P-values of all changes at the settings that were picked, corrected by Holm's method as one family."""
+    found: dict[_Key, float] = {}
+    for model, own in evidence.each(AUDIT, Levers.of).items():
+        for lever in own.names:
+            changes = own.changes.filter(over=lever, at=own.facts["picked"][lever])
+            for row in (*changes.iter_rows(named=True), *own.people.filter(over=lever).iter_rows(named=True)):
+                change = Estimate.of(evidence.definitions[row["metric"]], row)
+                if change.rests_on_enough and None not in (change.value, change.lower, change.upper):
+                    ends = (change.value or 0.0, change.lower or 0.0, change.upper or 0.0)
+                    found[_key(model, row)] = compute_interval_p_value(
+                        *ends, 0.0, change.users - 1, confidence=evidence.confidence
+                    )
+    return dict(zip(found, adjust_by_holm(list(found.values())).tolist(), strict=True))
 
 
 def _difference(kind: str, *values: float | None) -> tuple[str, list[str]]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import exp
+from math import exp, log
 from typing import Any, final
 
 import altair as alt
 
 from recaudit.metrics.numbers import TIMES, chance, percent, times
-from recaudit.report.evidence import Evidence, GroupEstimate
+from recaudit.report.evidence import Evidence
 from recaudit.report.kit import charts as kit
-from recaudit.report.kit.claims import Caution, Claim, Effect, Finding, in_logs, of_share
+from recaudit.report.kit.claims import LEVEL, Caution, Claim, ClaimNumber, Effect, Finding, in_logs, of_share
 from recaudit.report.kit.comparisons import (
     MOST_ROWS,
     NumberTable,
@@ -22,11 +22,13 @@ from recaudit.report.kit.comparisons import (
     number_cell,
     overview,
 )
-from recaudit.report.kit.measures import measure, touched
+from recaudit.report.kit.measures import measure
 from recaudit.report.kit.notes import CHOSEN, among, basis
 from recaudit.report.kit.numbers import count, plural, some, standing
+from recaudit.report.sections.groups import as_estimate, group_findings, popularity_number
 from recaudit.report.sections.reach import AUDIT, STEP, Reach
 from recaudit.report.sections.section import Section
+from recaudit.report.significance import compare_popularity, compute_reference_p
 from recaudit.status import Status
 
 _ACTIONS = {
@@ -113,21 +115,31 @@ _OPEN = (Status.BOUNDED.value, Status.FAILED.value)
 """How pairs stand whose best chance is not known exactly."""
 
 
-def users_say(evidence: Evidence) -> Iterator[Claim]:
-    """How much likelier can users make an item?"""
-    lifts = evidence.firm("lift")
+def compare_lift(evidence: Evidence) -> Iterator[Claim]:
+    """Find out how much likelier users can make an item: more likely, hardly, or less likely at best."""
+    lifts = evidence.known("lift")
     if not lifts:
         return
     model = next(iter(lifts))
-    lift, discovery = lifts[model], evidence.firm("discovery").get(model)
-    advice = "Where users are to steer what they see, let new ratings count for more, or lower beta, and audit again."
-    if lift.above(1):
-        claim = f"On average, users of {model} can make an item {lift.text.lstrip(TIMES)} times as likely at best"
-        advice = "What people can do for themselves, others may do to them: ask the instability audit as well."
-    elif lift.below(1):
-        claim = f"Rating with a goal in mind costs users of {model} more than it gains, on average"
+    lift, discovery = lifts[model], evidence.known("discovery").get(model)
+    p_values = {reference: compute_reference_p(evidence, AUDIT, "lift", model, reference) for reference in (1.0, 1.1)}
+    value, reference = lift.value or 0.0, 1.0
+    if value < 1 and p_values[1.0] <= LEVEL:
+        code, claim = (
+            "reachability.negative-influence",
+            f"Rating with a goal in mind costs users of {model} more than it gains",
+        )
+        advice = "Check the update rule and the policy: ratings for a goal should not make it less likely on average."
+    elif value < 1.1 and p_values[1.1] <= LEVEL:
+        code, claim = "reachability.little-influence", f"Rating with a goal in mind gains users of {model} little"
+        reference = 1.1
+        advice = "If users are to steer what they see, let new ratings count for more, or lower beta, and audit again."
+    elif value > 1:
+        code = "reachability.influence"
+        claim = f"Users of {model} can make an item {lift.text.lstrip(TIMES)} times as likely at best"
+        advice = "What users can do for themselves, others may do to them: run the instability audit as well."
     else:
-        claim = f"Rating with a goal in mind gains users of {model} next to nothing on average"
+        return
     sentences = [f"Lift: {some([f'{name} {estimate.full}' for name, estimate in lifts.items()])}."]
     if discovery is not None:
         sentences.append(
@@ -138,48 +150,72 @@ def users_say(evidence: Evidence) -> Iterator[Claim]:
         perplexity = evidence.settings[AUDIT].get("perplexity")
         scales = "Between models, lift also depends on how far apart their scores lie"
         sentences.append(f"{scales if perplexity is None else CHOSEN.format(perplexity)}.")
-    detail = " ".join(sentences) + basis(evidence, AUDIT, model)
-    effect = evidence.size(in_logs(lift), equal=not (lift.above(1) or lift.below(1)))
-    claim += among(evidence, AUDIT, model, "targets", "users")
-    yield Finding(claim, detail, "reach", effect, measure(evidence, model, "lift"), advice)
+    yield Finding(
+        code,
+        f"{claim}, on average{among(evidence, AUDIT, model, 'targets', 'users')}",
+        " ".join(sentences) + basis(evidence, AUDIT, model),
+        "reach",
+        evidence.size(in_logs(lift), value=log(reference)),
+        measure(evidence, model, "lift"),
+        advice,
+        numbers=(
+            ClaimNumber(
+                audit=AUDIT,
+                metric="lift",
+                model=model,
+                value=lift.value,
+                lower=lift.lower,
+                upper=lift.upper,
+                reference=reference,
+                p=p_values[reference],
+                users=lift.users,
+            ),
+        ),
+    )
 
 
-def least_discovery(evidence: Evidence) -> Iterator[Claim]:
-    """Which users can reach the least, which the most?"""
+def compare_groups_by_discovery(evidence: Evidence) -> Iterator[Claim]:
+    """Name the groups of users who can discover more, or less, than all others."""
     model = evidence.front("discovery")
-    if model is None:
-        return
-    gaps = evidence.widest_gaps(model, "discovery")
-    if gaps:
-        least, most = gaps[0]
-        numbers = [f"{_against_before(low)}, {_against_before(high)}" for low, high in gaps]
-        claim = f"With {model}, {most.people} can discover more than {least.people}"
-        claim += among(evidence, AUDIT, model, "targets", "users")
-        detail = f"Discovery: {'; '.join(numbers)}.{basis(evidence, AUDIT, model)}"
-        advice = f"Explore more for {least.people}, or ask them about more items, and audit the same groups again."
-        shown, people = measure(evidence, model, "discovery", least, most), touched(evidence, model, "discovery", least)
-        yield Finding(claim, detail, "reach", evidence.size_of_gap(least, most), shown, advice, people)
+    if model is not None:
+        yield from group_findings(
+            evidence,
+            model,
+            "discovery",
+            "reachability.group-differs",
+            "reach",
+            "Explore more for {}, or ask them to rate more items, and audit the same groups again.",
+            about=among(evidence, AUDIT, model, "targets", "users"),
+            basis=basis(evidence, AUDIT, model),
+        )
 
 
-def popular_within_reach(evidence: Evidence) -> Iterator[Claim]:
-    """Does what a user can get, doing the best for it, still follow popularity?"""
+def compare_popular_within_reach(evidence: Evidence) -> Iterator[Claim]:
+    """Find out whether the best chance of an item still follows its popularity."""
     model = evidence.front("availability")
-    groups = [] if model is None else evidence.firm_groups(model, "availability", "popularity")
-    if model is None or len(groups) < 2:
+    groups = [] if model is None else evidence.groups(model, "availability", "popularity")
+    difference = None if model is None else compare_popularity(evidence, AUDIT, model)
+    if model is None or len(groups) < 2 or difference is None or difference.p is None or difference.value <= 0:
         return
     least, most = groups[0], groups[-1]
-    if most.estimate.exceeds(least.estimate):
-        before = ""
-        if most.estimate.before and least.estimate.before:
-            before = f" Without strategy: {most.estimate.before} and {least.estimate.before}"
-            before += f"{_times_more(most.estimate.baseline, least.estimate.baseline)}."
-        claim = f"Even at best, popular items are easier to get from {model}"
-        claim += among(evidence, AUDIT, model, "targets", "users")
-        detail = f"Best chance: {most.estimate.full} for {most.things}, {least.estimate.full} for {least.things}"
-        detail += f"{_times_more(most.estimate.value, least.estimate.value)}.{before}{basis(evidence, AUDIT, model)}"
-        advice = f"Ratings alone do not bring {least.things} within reach: damp popularity in training, or explore."
-        shown = measure(evidence, model, "availability", least, most)
-        yield Finding(claim, detail, "reach", evidence.size_of_gap(least, most), shown, advice)
+    before = ""
+    if most.estimate.before and least.estimate.before:
+        before = f" Without strategy: {most.estimate.before} and {least.estimate.before}"
+        before += f"{_times_more(most.estimate.baseline, least.estimate.baseline)}."
+    claim = f"Even at best, popular items are easier to get from {model}"
+    claim += among(evidence, AUDIT, model, "targets", "users")
+    detail = f"Best chance: {most.estimate.full} for {most.things}, {least.estimate.full} for {least.things}"
+    detail += f"{_times_more(most.estimate.value, least.estimate.value)}.{before}{basis(evidence, AUDIT, model)}"
+    yield Finding(
+        "reachability.popular-items-more-available",
+        claim,
+        detail,
+        "reach",
+        evidence.size(as_estimate(evidence, "availability", difference)),
+        measure(evidence, model, "availability", least, most),
+        f"Ratings alone do not make {least.things} available: reduce the weight of popularity in training, or explore.",
+        numbers=(popularity_number(AUDIT, "availability", model, least.raw, difference),),
+    )
 
 
 def out_of_reach(evidence: Evidence) -> Iterator[Claim]:
@@ -200,8 +236,20 @@ def out_of_reach(evidence: Evidence) -> Iterator[Claim]:
     detail += f"{plural(len(reach.users), 'user')} asked would rate. Hardest: {'; '.join(named)}{others}."
     detail += basis(evidence, AUDIT, model)
     advice = "They need another way to people than ratings: exploring, re-ranking, search or browsing."
-    effect = Effect.within(of_share(len(unreached) / len(reach.items)), 0.0, len(reach.users))
-    yield Finding(claim, detail, "reach", effect, measure(evidence, model, "discovery"), advice)
+    share_of_items = len(unreached) / len(reach.items)
+    yield Finding(
+        "reachability.items-out-of-reach",
+        claim,
+        detail,
+        "reach",
+        Effect.within(of_share(share_of_items), 0.0, len(reach.users)),
+        measure(evidence, model, "discovery"),
+        advice,
+        numbers=(
+            ClaimNumber(audit=AUDIT, metric="discovery", model=model, value=share_of_items, users=len(reach.users)),
+        ),
+        counted=True,
+    )
 
 
 def unsettled(evidence: Evidence) -> Iterator[Claim]:
@@ -215,7 +263,7 @@ def unsettled(evidence: Evidence) -> Iterator[Claim]:
     if found:
         claim = "The best chance of some pairs is not known exactly"
         detail = f"{'; '.join(found)}. A bounded pair counts with the best chance found; a failed one is left out."
-        yield Caution(claim, detail, "reach")
+        yield Caution("reachability.not-solved", claim, detail, "reach")
 
 
 def not_applicable(evidence: Evidence) -> Iterator[Claim]:
@@ -226,12 +274,8 @@ def not_applicable(evidence: Evidence) -> Iterator[Claim]:
             claim = f"Reachability says nothing about {percent(left / reach.pairs)} of the pairs of {model}"
             detail = f"In {count(left)} of {plural(reach.pairs, 'pair')} the user has no rating to change, "
             detail += "or the item is not to be chosen from."
-            yield Caution(claim, detail, "reach")
-
-
-def _against_before(group: GroupEstimate) -> str:
-    before = f" ({group.estimate.before} without strategy)" if group.estimate.before else ""
-    return f"{group.estimate.full} for {group.people}{before}"
+            number = ClaimNumber(audit=AUDIT, model=model, value=left / reach.pairs)
+            yield Caution("reachability.pairs-left-out", claim, detail, "reach", numbers=(number,))
 
 
 def _times_more(most: float | None, least: float | None) -> str:
@@ -244,7 +288,14 @@ class ReachabilitySection(Section):
 
     audits = (AUDIT,)
     anchor, title, template, place = "reach", "Reach", "reachability.html.j2", 50
-    questions = (unsettled, users_say, out_of_reach, least_discovery, popular_within_reach, not_applicable)
+    questions = (
+        unsettled,
+        compare_lift,
+        out_of_reach,
+        compare_groups_by_discovery,
+        compare_popular_within_reach,
+        not_applicable,
+    )
 
     def content(self) -> dict[str, Any] | None:
         """All models that can be asked, and the best at ranking of them in detail."""

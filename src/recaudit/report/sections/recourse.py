@@ -13,7 +13,7 @@ from recaudit.metrics.numbers import percent
 from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit import charts as kit
-from recaudit.report.kit.claims import Caution, Claim, Finding
+from recaudit.report.kit.claims import Caution, Claim, ClaimNumber, Finding
 from recaudit.report.kit.comparisons import (
     MOST_ROWS,
     NumberTable,
@@ -24,9 +24,10 @@ from recaudit.report.kit.comparisons import (
     number_cell,
     overview,
 )
-from recaudit.report.kit.measures import measure, touched
+from recaudit.report.kit.measures import measure
 from recaudit.report.kit.notes import among, basis
 from recaudit.report.kit.numbers import Estimate, count, plural
+from recaudit.report.sections.groups import group_findings
 from recaudit.report.sections.reachability import describe_actions
 from recaudit.report.sections.section import Section
 from recaudit.status import Status
@@ -181,7 +182,7 @@ def standings(evidence: Evidence) -> NumberTable:
 
 def out_of_hands(evidence: Evidence) -> Iterator[Claim]:
     """How much can nobody bring about, whatever they rate?"""
-    within = evidence.firm("within_reach")
+    within = evidence.known("within_reach")
     if not within:
         return
     model, own = next(iter(within.items()))
@@ -197,7 +198,19 @@ def out_of_hands(evidence: Evidence) -> Iterator[Claim]:
     detail += f"That the others cannot is proved{', but for what was not decided' if stands['open'] else ''}."
     detail += basis(evidence, AUDIT, model)
     advice = "What ratings cannot bring about needs another way: search, browsing, or a recommender that explores."
-    yield Finding(claim, detail, AUDIT, evidence.size(own, value=1.0), measure(evidence, model, "within_reach"), advice)
+    yield Finding(
+        "recourse.outcomes-impossible",
+        claim,
+        detail,
+        AUDIT,
+        evidence.size(own, value=1.0),
+        measure(evidence, model, "within_reach"),
+        advice,
+        numbers=(
+            ClaimNumber(audit=AUDIT, metric="within_reach", model=model, value=stands["impossible"], users=own.users),
+        ),
+        counted=True,
+    )
 
 
 def _about(evidence: Evidence, model: str) -> str:
@@ -206,23 +219,21 @@ def _about(evidence: Evidence, model: str) -> str:
     return among(evidence, AUDIT, model, *(["items"] if drawn else []), "users")
 
 
-def harder_for_some(evidence: Evidence) -> Iterator[Claim]:
-    """Who must do more for the same thing, or can bring less about?"""
-    for metric, more in (("effort", "must do more for the same than"), ("within_reach", "can bring about more than")):
+def compare_groups_by_effort(evidence: Evidence) -> Iterator[Claim]:
+    """Name the groups of users who must do more, or can bring about less, than all others."""
+    for metric in ("effort", "within_reach"):
         model = evidence.front(metric)
-        gaps = [] if model is None else evidence.widest_gaps(model, metric)
-        if model is None or not gaps:
-            continue
-        least, most = gaps[0]
-        worse = most if metric == "effort" else least
-        claim = f"With {model}, {most.people} {more} {least.people}{_about(evidence, model)}"
-        numbers = "; ".join(
-            f"{low.estimate.full} for {low.people}, {high.estimate.full} for {high.people}" for low, high in gaps
-        )
-        detail = f"{evidence.label(metric)}: {numbers}.{basis(evidence, AUDIT, model)}"
-        advice = f"Let the ratings of {worse.people} count for more, or ask them about more items, and audit again."
-        shown, people = measure(evidence, model, metric, least, most), touched(evidence, model, metric, worse)
-        yield Finding(claim, detail, AUDIT, evidence.size_of_gap(least, most), shown, advice, people)
+        if model is not None:
+            yield from group_findings(
+                evidence,
+                model,
+                metric,
+                "recourse.group-differs",
+                AUDIT,
+                "Let the ratings of {} count for more, or ask them to rate more items, and audit again.",
+                about=_about(evidence, model),
+                basis=basis(evidence, AUDIT, model),
+            )
 
 
 def undecided(evidence: Evidence) -> Iterator[Claim]:
@@ -235,7 +246,7 @@ def undecided(evidence: Evidence) -> Iterator[Claim]:
     if found:
         claim = "The least effort for some outcomes was not decided within the budget"
         detail = f"{'; '.join(found)}. With a way that was found they count as within reach, without one as out of it; "
-        yield Caution(claim, detail + "a larger `budget` decides more.", AUDIT)
+        yield Caution("recourse.not-decided", claim, detail + "a larger `budget` decides more.", AUDIT)
 
 
 @final
@@ -244,7 +255,7 @@ class RecourseSection(Section):
 
     audits = (AUDIT,)
     anchor, title, template, place = AUDIT, "Recourse", "recourse.html.j2", 55
-    questions = (undecided, out_of_hands, harder_for_some)
+    questions = (undecided, out_of_hands, compare_groups_by_effort)
 
     def content(self) -> dict[str, Any] | None:
         """All models that can be asked, and the best at ranking of them in detail."""

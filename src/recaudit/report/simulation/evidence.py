@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from math import ceil
 from typing import final
 
@@ -19,8 +20,10 @@ from scipy import stats
 
 from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
+from recaudit.metrics.inference import adjust_by_holm, compute_refits_p_value
 from recaudit.metrics.metric import Metric
 from recaudit.registry import MODELS
+from recaudit.report.kit.claims import LEVEL
 from recaudit.report.kit.numbers import Estimate, finite, listing, plural, verb
 from recaudit.report.simulation.terms import OFFLINE, ONLINE, term
 from recaudit.runs.recommenders import IMPERSONAL
@@ -35,6 +38,9 @@ CHANCE = 0.05
 """Below this p-value an order is called more than chance."""
 LAST = 1000
 """How many ratings at the end of a trial are "final" (paper 003, Figure 5), at most half of them."""
+
+TESTED = ("mean_rating", "final_mean_rating", "drift", *OFFLINE)
+"""Measures in which every two recommenders are compared."""
 
 _POINTS = 50
 """How many points a curve has, at most: more steps are taken together."""
@@ -113,6 +119,31 @@ class Arena:
         """One minus the other, paired."""
         one, two = self.values[name, measure], self.values[other, measure]
         return estimated(term(measure), one - two if len(one) == len(two) else np.zeros(0))
+
+    @cached_property
+    def adjusted(self) -> Mapping[tuple[str, str, str], float]:
+        """P-values of all pairs of recommenders in all tested measures, corrected by Holm's method as one family.
+
+        Trials, or folds of the log, are the sample: with fewer than `MIN_REFITS` of them there is no test.
+        """
+        found: dict[tuple[str, str, str], float] = {}
+        left_out = {"final_mean_rating": not self.explorers, "drift": not self.drifts}
+        for measure in (own for own in TESTED if not left_out.get(own)):
+            for name, other in combinations(self.recommenders, 2):
+                both = (self.values[own, measure] for own in (name, other))
+                p = compute_refits_p_value(*(values[np.isfinite(values)] for values in both))
+                if p is not None:
+                    found[name, other, measure] = p
+        return dict(zip(found, adjust_by_holm(list(found.values())).tolist(), strict=True))
+
+    def p_value(self, name: str, other: str, measure: str) -> float | None:
+        """Adjusted p-value of two recommenders in a measure; None if they were not tested."""
+        return self.adjusted.get((name, other, measure), self.adjusted.get((other, name, measure)))
+
+    def shows_above(self, name: str, other: str, measure: str) -> bool:
+        """Whether one recommender is shown to have a higher number than the other."""
+        p, value = self.p_value(name, other, measure), self.difference(name, other, measure).value
+        return p is not None and p <= LEVEL and value is not None and value > 0
 
     @property
     def trials(self) -> int:

@@ -1,6 +1,6 @@
-"""What a simulation says: whom people liked, whether metrics on the log foresaw it, and what became of tastes.
+"""Findings of a simulation: whom users liked, whether metrics on the log predicted it, and how tastes moved.
 
-With one trial nothing is told from chance, and no sentence says that it is.
+With fewer than four trials nothing is tested, and no sentence claims a difference.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from math import factorial
 from typing import final
 
-from recaudit.report.kit.claims import Finding, Headline
+from recaudit.metrics.inference import MIN_REFITS
+from recaudit.report.kit.claims import ClaimNumber, Finding, Headline
 from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, listing, ordinal, plural, verb
 from recaudit.report.simulation.evidence import CHANCE, Arena, Correlation, SimulationStudy
 from recaudit.report.simulation.terms import OFFLINE, term
@@ -41,17 +42,43 @@ def liked_best(study: SimulationStudy, arena: Arena) -> Iterator[Finding]:
     first, second = ranked[:2]
     lead = arena.difference(first, second, "mean_rating")
     numbers = f"Mean rating {liked[first].full}; {second}, the next, {liked[second].full}"
-    if arena.trials == 1:
-        claim = f"In the one trial of {arena.name}, {first} had the highest mean rating"
-        detail = f"{numbers}. One trial cannot tell a difference from chance."
-    elif lead.above(0):
-        claim = f"People in {arena.name} liked what {first} showed best"
+    if arena.trials < MIN_REFITS:
+        code = "simulation.best-not-tested"
+        claim = f"In {_the_trials(arena)} of {arena.name}, {first} had the highest mean rating"
+        detail = f"{numbers}. It takes {MIN_REFITS} trials to test a difference."
+    elif arena.shows_above(first, second, "mean_rating"):
+        code, claim = "simulation.best", f"People in {arena.name} liked what {first} showed best"
         detail = f"{numbers}: {lead.full} less, trial by trial."
     else:
-        level = [first, *(name for name in ranked[1:] if not arena.difference(first, name, "mean_rating").above(0))]
-        claim = f"In {arena.name}, {listing(level)} cannot be told apart at the top"
-        detail = f"{numbers}: {lead.full} less, trial by trial, which may be chance."
-    yield Finding(claim, detail + _ends_of_the_scale(arena, liked), arena.anchor)
+        code = "simulation.best-not-shown"
+        others = [name for name in ranked[1:] if not arena.shows_above(first, name, "mean_rating")]
+        claim = f"In {arena.name}, {first} is not shown to differ from {listing(others)}"
+        detail = f"{numbers}: {lead.full} less, trial by trial."
+    told = (_difference_number(arena, first, second, "mean_rating"),)
+    yield Finding(code, claim, detail + _ends_of_the_scale(arena, liked), arena.anchor, numbers=told)
+
+
+def _the_trials(arena: Arena) -> str:
+    return "the one trial" if arena.trials == 1 else f"the {arena.trials} trials"
+
+
+def _difference_number(arena: Arena, name: str, other: str, measure: str) -> ClaimNumber:
+    """One recommender minus the other, trial by trial."""
+    own = arena.difference(name, other, measure)
+    p = arena.p_value(name, other, measure)
+    return ClaimNumber(
+        audit="simulation",
+        metric=measure,
+        model=name,
+        baseline=other,
+        value=own.value,
+        lower=own.lower,
+        upper=own.upper,
+        reference=0.0,
+        p=p,
+        trials=own.users,
+        reason="too_few_refits" if p is None else None,
+    )
 
 
 def _ends_of_the_scale(arena: Arena, liked: dict[str, Estimate]) -> str:
@@ -74,14 +101,28 @@ def foreseen(study: SimulationStudy, arena: Arena) -> Iterator[Finding]:
     many = max(own.recommenders for own in found.values())
     detail = f"Spearman with the mean rating over {plural(many, 'recommender')}: {', '.join(numbers)}. "
     detail += "The same order would be 1 for nDCG and \N{MINUS SIGN}1 for RMSE."
-    if arena.trials == 1:
-        claim = f"One trial of {arena.name} shows how offline metrics and people order recommenders, not how firmly"
+    if arena.trials < MIN_REFITS:
+        code = "simulation.prediction-not-tested"
+        claim = f"Whether offline metrics predict the order in {arena.name} takes {MIN_REFITS} trials to test"
     elif 2 / factorial(many) >= CHANCE:  # not even the same order would be more than chance
-        too_few = f"{plural(many, 'recommender')} are too few to say"
+        code, too_few = "simulation.prediction-not-tested", f"{plural(many, 'recommender')} are too few to say"
         claim = f"{too_few} whether offline metrics foresee the order in {arena.name}"
     else:
-        claim = f"In {arena.name}, {_verdicts(study, found)}"
-    yield Finding(claim, detail, arena.anchor)
+        code, claim = "simulation.prediction", f"In {arena.name}, {_verdicts(study, found)}"
+    told = tuple(
+        ClaimNumber(
+            audit="simulation",
+            metric=metric,
+            value=own.estimate.value,
+            lower=own.estimate.lower,
+            upper=own.estimate.upper,
+            reference=0.0,
+            p=own.p_value,
+            trials=arena.trials,
+        )
+        for metric, own in found.items()
+    )
+    yield Finding(code, claim, detail, arena.anchor, numbers=told)
 
 
 def _verdicts(study: SimulationStudy, found: dict[str, Correlation]) -> str:
@@ -139,12 +180,12 @@ def _turned(arena: Arena, metric: str, name: str, others: list[str]) -> str | No
     """The one whom people put furthest on the other side of it, beyond chance twice."""
     turned: dict[str, float] = {}
     for other in others:
-        before, after = (arena.difference(name, other, measure) for measure in (metric, "mean_rating"))
-        better, worse = before.above(0), before.below(0)
+        better, worse = arena.shows_above(name, other, metric), arena.shows_above(other, name, metric)
         if term(metric).better == "lower":
             better, worse = worse, better
-        if (better and after.below(0)) or (worse and after.above(0)):
-            turned[other] = abs(after.value or 0.0)
+        liked_more, liked_less = (arena.shows_above(*pair, "mean_rating") for pair in ((name, other), (other, name)))
+        if (better and liked_less) or (worse and liked_more):
+            turned[other] = abs(arena.difference(name, other, "mean_rating").value or 0.0)
     return max(turned, key=lambda other: turned[other], default=None)
 
 
@@ -157,15 +198,17 @@ def misjudged(study: SimulationStudy, arena: Arena) -> Iterator[Finding]:
     places = f"{ordinal(most.offline)} by {label}, {ordinal(most.online)} by mean rating"
     if most.other is None:
         claim = f"{name} stands furthest apart offline and with people in {arena.name}: {places}"
-        several = "No two recommenders change their order beyond chance, though."
-        detail = several if arena.trials > 1 else "One trial cannot tell that from chance."
+        code, numbers = "simulation.order-not-shown-to-differ", tuple[ClaimNumber, ...]()
+        detail = "It is not shown that any two recommenders change their order."
     else:
         way = "underrates" if most.offline > most.online else "overrates"
         before = arena.difference(name, most.other, most.metric)
         after = arena.difference(name, most.other, "mean_rating")
         claim = f"{label} {way} {name} in {arena.name}: {places}"
         detail = f"Against {most.other}: {label} {before.signed}, mean rating {after.signed}, each paired."
-    yield Finding(claim, detail, arena.anchor)
+        code = "simulation.order-differs"
+        numbers = tuple(_difference_number(arena, name, most.other, own) for own in (most.metric, "mean_rating"))
+    yield Finding(code, claim, detail, arena.anchor, numbers=numbers)
 
 
 def explored(study: SimulationStudy, arena: Arena) -> Iterator[Finding]:
@@ -175,24 +218,27 @@ def explored(study: SimulationStudy, arena: Arena) -> Iterator[Finding]:
         gains = {name: gain for name, gain in gains.items() if gain.value is not None}
         if not gains:
             continue
-        better = [name for name, gain in gains.items() if gain.above(0)]
-        worse = [name for name, gain in gains.items() if gain.below(0)]
-        if arena.trials == 1:
-            claim = f"In the one trial of {arena.name}, {greedy} was run with and without exploring"
+        better = [name for name in gains if arena.shows_above(name, greedy, "final_mean_rating")]
+        worse = [name for name in gains if arena.shows_above(greedy, name, "final_mean_rating")]
+        if arena.trials < MIN_REFITS:
+            code = "simulation.exploring-not-tested"
+            claim = f"In {_the_trials(arena)} of {arena.name}, {greedy} was run with and without exploring"
         elif better:
-            ends = verb(better, "ends", "end")
+            code, ends = "simulation.exploring-better", verb(better, "ends", "end")
             claim = f"Exploring paid for {greedy} in {arena.name}: {listing(better)} {ends} higher"
         elif len(worse) == len(gains):
-            claim = f"Exploring did not pay for {greedy} in {arena.name}"
+            code, claim = "simulation.exploring-worse", f"Exploring did not pay for {greedy} in {arena.name}"
         else:
-            claim = f"Whether exploring pays for {greedy} in {arena.name} cannot be told from chance"
+            code = "simulation.exploring-not-shown"
+            claim = f"It is not shown that exploring pays for {greedy} in {arena.name}"
         told = []
         for name, gain in gains.items():
             error = arena.difference(name, greedy, "population_rmse")
             known = "" if error.value is None else f" (population RMSE {error.signed})"
             told.append(f"{name} {gain.signed}{known}")
         detail = f"Against {greedy}, over the last {plural(arena.last, 'rating')}: {'; '.join(told)}."
-        yield Finding(claim, detail, arena.anchor)
+        numbers = tuple(_difference_number(arena, name, greedy, "final_mean_rating") for name in gains)
+        yield Finding(code, claim, detail, arena.anchor, numbers=numbers)
 
 
 def moved(study: SimulationStudy, arena: Arena) -> Iterator[Finding]:
@@ -202,14 +248,18 @@ def moved(study: SimulationStudy, arena: Arena) -> Iterator[Finding]:
         return
     ordered = sorted(drift, key=lambda name: drift[name].value or 0.0)
     least, most = ordered[0], ordered[-1]
+    code, numbers = "simulation.tastes-moved", tuple[ClaimNumber, ...]()
     claim = f"Tastes in {arena.name} moved by up to {drift[most].text} rating points"
     detail = f"Root mean square over all users and items at the end: {most} {drift[most].full}"
     if len(ordered) > 1:
         gap = arena.difference(most, least, "drift")
-        claim = f"Tastes in {arena.name} moved most with {most}" if gap.above(0) else claim
-        chance = "" if gap.above(0) else ", which may be chance"
-        detail += f", {least}, the least, {drift[least].full}: {gap.full} apart{chance}"
-    yield Finding(claim, f"{detail}.", arena.anchor)
+        numbers = (_difference_number(arena, most, least, "drift"),)
+        if arena.shows_above(most, least, "drift"):
+            code, claim = "simulation.tastes-moved-differently", f"Tastes in {arena.name} moved most with {most}"
+            detail += f", {least}, the least, {drift[least].full}: {gap.full} apart"
+        else:
+            detail += f", {least}, the least, {drift[least].full}: {gap.full} apart, which is not shown to differ"
+    yield Finding(code, claim, f"{detail}.", arena.anchor, numbers=numbers)
 
 
 def unmoved(study: SimulationStudy) -> Iterator[Finding]:
@@ -218,7 +268,8 @@ def unmoved(study: SimulationStudy) -> Iterator[Finding]:
     if still:
         names = [arena.name for arena in still]
         detail = "From the first step to the last, with every recommender."
-        yield Finding(f"Nobody's tastes moved in {listing(names)}", detail, still[0].anchor)
+        claim = f"Nobody's tastes moved in {listing(names)}"
+        yield Finding("simulation.tastes-did-not-move", claim, detail, still[0].anchor)
 
 
 def headlines_of(study: SimulationStudy) -> list[Headline]:
@@ -230,17 +281,21 @@ def _liked(study: SimulationStudy) -> Headline:
     title, arena = "Mean rating of the best", study.main
     ranked, liked = arena.ranked("mean_rating", oracle=False), arena.known("mean_rating")
     if not ranked:
-        return Headline(title, NOT_AVAILABLE, f"Nobody rated anything in {arena.name}.", "mean_rating")
+        return Headline(
+            "headline.mean-rating", title, NOT_AVAILABLE, f"Nobody rated anything in {arena.name}.", "mean_rating"
+        )
     first = ranked[0]
     meaning = f"What {first} showed in {arena.name}"
     if len(ranked) > 1:
         lead = arena.difference(first, ranked[1], "mean_rating")
         meaning += f": {lead.full} more than {ranked[1]}, the next"
-        meaning += "" if lead.above(0) else ", which may be chance"
+        meaning += "" if arena.shows_above(first, ranked[1], "mean_rating") else ", which is not shown to differ"
     others = [other.ranked("mean_rating", oracle=False)[:1] for other in study.arenas[1:]]
     if elsewhere := list(dict.fromkeys(name for best in others for name in best)):
         meaning += f". The best elsewhere: {listing(elsewhere)}"
-    return Headline(title, liked[first].text, f"{meaning}.", "mean_rating", liked[first].interval)
+    return Headline(
+        "headline.mean-rating", title, liked[first].text, f"{meaning}.", "mean_rating", liked[first].interval
+    )
 
 
 def _foreseen(study: SimulationStudy, metric: str) -> Headline:
@@ -248,27 +303,31 @@ def _foreseen(study: SimulationStudy, metric: str) -> Headline:
     title = f"Does {label} foresee the order?"
     if own.estimate.value is None:
         meaning = f"It takes two recommenders with both numbers, and different ones, in {study.main.name}."
-        return Headline(title, NOT_AVAILABLE, meaning, "spearman")
+        return Headline(f"headline.prediction-{metric}", title, NOT_AVAILABLE, meaning, "spearman")
     same = "1" if own.better > 0 else "\N{MINUS SIGN}1"
     meaning = f"Spearman with the mean rating in {study.main.name}, over {plural(own.recommenders, 'recommender')}; "
-    verdict = f"{'More than' if own.beyond_chance else 'It may be'} chance ({p_value_text(own.p_value)})."
+    verdict = (
+        f"{'More than' if own.beyond_chance else 'Not shown to be more than'} chance ({p_value_text(own.p_value)})."
+    )
     meaning += f"{same}: the same order. {'One trial: no interval.' if study.main.trials == 1 else verdict}"
     others = [arena.correlations[metric].estimate for arena in study.arenas[1:]]
     if known := sorted((other for other in others if other.value is not None), key=lambda other: other.value or 0.0):
         ends = known[0].text if len(known) == 1 else f"{known[0].text} to {known[-1].text}"
         meaning += f" Elsewhere: {ends}."
-    return Headline(title, own.estimate.text, meaning, "spearman", own.estimate.interval)
+    return Headline(
+        f"headline.prediction-{metric}", title, own.estimate.text, meaning, "spearman", own.estimate.interval
+    )
 
 
 def _misjudged(study: SimulationStudy) -> Headline:
     title, most = "Standing that differs most", most_misjudged(study.main)
     if most is None:
         meaning = f"Offline metrics and people put everybody in the same place in {study.main.name}."
-        return Headline(title, "none", meaning, "spearman")
+        return Headline("headline.order", title, "none", meaning, "spearman")
     label = study.label(most.metric)
     meaning = f"{most.name} by {label} and by mean rating in {study.main.name}"
-    meaning += "." if most.other else "; it may be chance."
-    return Headline(title, f"{ordinal(most.offline)} → {ordinal(most.online)}", meaning, most.metric)
+    meaning += "." if most.other else "; not shown to differ."
+    return Headline("headline.order", title, f"{ordinal(most.offline)} → {ordinal(most.online)}", meaning, most.metric)
 
 
 def _moved(study: SimulationStudy) -> Headline:
@@ -276,11 +335,11 @@ def _moved(study: SimulationStudy) -> Headline:
     title = "How far tastes moved"
     drift = {(arena.name, name): own for arena in study.arenas for name, own in arena.known("drift").items()}
     if not drift:
-        return Headline(title, NOT_AVAILABLE, "Tastes were not observed.", "drift")
+        return Headline("headline.drift", title, NOT_AVAILABLE, "Tastes were not observed.", "drift")
     where, most = max(drift, key=lambda at: drift[at].value or 0.0)
     found = drift[where, most]
     if not found.value:
         names = listing(list(dict.fromkeys(name for name, _ in drift)))
-        return Headline(title, "not at all", f"Nobody's tastes changed in {names}.", "drift")
+        return Headline("headline.drift", title, "not at all", f"Nobody's tastes changed in {names}.", "drift")
     meaning = f"Rating points, root mean square, until the end of {where} with {most}, the most."
-    return Headline(title, found.text, meaning, "drift", found.interval)
+    return Headline("headline.drift", title, found.text, meaning, "drift", found.interval)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -12,22 +13,33 @@ import polars as pl
 from recaudit.arguments import checked
 from recaudit.errors import InputError
 from recaudit.registry import Displayed
+from recaudit.runs.cautions import RunCaution
 from recaudit.runs.folder import Run
 from recaudit.runs.gate.evidence import GateEvidence
-from recaudit.runs.gate.judging import Answer, Outcome, judged
+from recaudit.runs.gate.judging import Answer, Lacking, Outcome, judged
 from recaudit.runs.gate.rules import Gate, read_gate
+from recaudit.runs.gate.testing import GateTest
+from recaudit.runs.services import shared_answers
 
 OUTCOMES: tuple[Outcome, ...] = ("failed", "undecided", "passed")
 """The weightiest first."""
 ANSWER_SCHEMA = {
     "rule": pl.Int64,
-    **dict.fromkeys(("model", "audit", "metric", "by", "group", "held_to", "outcome", "reason"), pl.String),
-    **dict.fromkeys(("value", "before", "allowed", "change", "error", "p", "adjusted", "detectable"), pl.Float64),
-    "users": pl.Int64,
+    **dict.fromkeys(("model", "audit", "metric", "by", "group", "held_to", "outcome", "code", "reason"), pl.String),
+    **dict.fromkeys(("value", "before", "allowed", "change", "error"), pl.Float64),
+    **dict.fromkeys(("p_pass", "p_fail", "adjusted", "detectable"), pl.Float64),
+    **dict.fromkeys(("users", "users_needed"), pl.Int64),
+    "has_bound": pl.Boolean,
 }
-"""`rule` is its place among the gate's, from 1; `value` the run's number, `before` the baseline's, `allowed` the bound
-or the margin in the metric's units, `change` how far the number went the forbidden way, `error` the standard error of
-the test, `detectable` the smallest change that would have been caught 8 times of 10."""
+"""Columns of the answers of a gate.
+
+`rule` is the place of the rule in the gate, from 1; `value` the run's number, `before` the baseline's, `allowed` the
+threshold, or the margin in the metric's units, `change` how far the number went in the forbidden direction. `p_pass` is
+small if the rule is satisfied, `p_fail` if it is violated; `adjusted` is `p_fail` corrected for the number of rules.
+`error` is the standard error of the test, `detectable` the distance from the threshold or margin at which the rule is
+decided in 80% of samples, `users_needed` the number of users that an unchanged model needs to pass. `code` is the
+reason of an undecided rule. `has_bound` is false if the metric declares no bound on the side of the loss: the error
+rates of such a rule are not guaranteed."""
 
 
 @final
@@ -42,17 +54,22 @@ class Decision(Displayed):
     gate: Gate
     answers: tuple[Answer, ...]
     """In the order of the rules."""
-    notes: tuple[str, ...] = ()
-    """What somebody who reads the answers should know."""
+    cautions: tuple[RunCaution, ...] = ()
+    """What a reader must know before the answers, most important first."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The cautions as sentences."""
+        return tuple(caution.text for caution in self.cautions)
 
     @property
     def outcome(self) -> Outcome:
-        """Failed where a rule is broken; else undecided where one could not be decided; else passed."""
+        """Failed if a rule failed, otherwise undecided if a rule is undecided, otherwise passed."""
         return next((outcome for outcome in OUTCOMES if self.having(outcome)), "passed")
 
     @property
     def passed(self) -> bool:
-        """Whether every rule was decided about, and is kept."""
+        """Whether every rule passed."""
         return self.outcome == "passed"
 
     def having(self, outcome: Outcome) -> list[Answer]:
@@ -64,14 +81,13 @@ class Decision(Displayed):
         """One row a question, columns as in ANSWER_SCHEMA."""
         rows = []
         for answer in self.answers:
-            asked = answer.question
+            asked, test = answer.question, answer.question.test or GateTest()
             own = {name: getattr(asked, name) for name in ("model", "audit", "by", "group", "value", "before")}
-            own |= {name: getattr(asked, name) for name in ("allowed", "change", "error", "users")}
-            own |= {name: getattr(answer, name) for name in ("outcome", "reason", "adjusted", "detectable")}
-            tested = {"p": None if answer.adjusted is None else asked.p}
-            rows.append(
-                {"rule": asked.place, "metric": asked.rule.metric, "held_to": asked.rule.words, **own, **tested}
-            )
+            own |= {name: getattr(asked, name) for name in ("allowed", "change", "users")}
+            own |= {name: getattr(answer, name) for name in ("outcome", "code", "reason", "adjusted")}
+            own |= {name: getattr(test, name) for name in ("p_pass", "p_fail", "detectable", "users_needed")}
+            own |= {"error": test.standard_error, "has_bound": None if asked.test is None else test.has_bound}
+            rows.append({"rule": asked.place, "metric": asked.rule.metric, "held_to": asked.rule.words, **own})
         return pl.DataFrame(rows, ANSWER_SCHEMA)
 
     def __repr__(self) -> str:
@@ -84,13 +100,11 @@ class Decision(Displayed):
 
 @checked
 def check(run: Run | str | Path, rules: Gate | str | Path, baseline: Run | str | Path | None = None) -> Decision:
-    """Whether a run keeps to the rules of a gate: a `Gate`, or the TOML file that has them.
+    """Check a run against the rules of a gate: a `Gate`, or the TOML file that has them.
 
-    Rules about a change are held against a `baseline`, an earlier run: a rule is broken where it is shown that the
-    number changed by more than the rule allows. All of them that have no confidence of their own are one family, so
-    that a gate fails by chance in at most 1 - confidence of releases in which nothing has changed.
-
-    What cannot be decided is never passed: too few people, failures, bounds, a number that a run does not have.
+    Rules about a change are tested against a `baseline`, an earlier run. A rule passes if it is shown to be satisfied
+    and fails if it is shown to be violated; otherwise, and with too few users, failures, bounds or missing numbers, it
+    is undecided. Failures are corrected for the number of rules by Holm's method.
     """
     gate = rules if isinstance(rules, Gate) else read_gate(rules)
     after = run if isinstance(run, Run) else Run.open(run)
@@ -103,18 +117,31 @@ def check(run: Run | str | Path, rules: Gate | str | Path, baseline: Run | str |
             remedy="Every rule about a change would pass.",
         )
     evidence = GateEvidence(after, before)
-    answers = judged(evidence.questions(gate), gate)
-    return Decision(after, before, gate, answers, tuple(_notes(evidence, gate)))
+    answers = judged(evidence.questions(gate))
+    return Decision(after, before, gate, answers, tuple(_cautions(evidence, gate, answers)))
 
 
-def _notes(evidence: GateEvidence, gate: Gate) -> list[str]:
-    if evidence.baseline is None:
-        return []
-    told = []
-    if not evidence.same_data:
-        told.append("The two runs looked at different data: people are compared who are in both.")
-    if evidence.baseline.manifest.started > evidence.run.manifest.started:
-        told.append("The baseline is the later of the two runs.")
-    if not any(rule.has_margin for rule in gate.rules):
-        told.append("No rule asks about a change: the baseline was not looked at.")
-    return told + evidence.ungated(gate)
+def _cautions(evidence: GateEvidence, gate: Gate, answers: Sequence[Answer]) -> Iterator[RunCaution]:
+    if evidence.baseline is not None:
+        has_margin = any(rule.has_margin for rule in gate.rules)
+        if has_margin and not isinstance(evidence.compared, Lacking):
+            yield from evidence.compared.cautions
+        models = {label: (label, label) for label in evidence.run.models if label in evidence.baseline.models}
+        yield from (own.caution for own in shared_answers(evidence.baseline, evidence.run, models))
+        if evidence.baseline.manifest.started > evidence.run.manifest.started:
+            yield RunCaution("gate.later-baseline", "The baseline is the later of the two runs.")
+        if not has_margin:
+            yield RunCaution("gate.unused-baseline", "No rule is about a change: the baseline was not used.")
+        yield from (RunCaution("gate.not-judged", text) for text in evidence.ungated(gate))
+    for answer in answers:
+        asked, needed = answer.question, answer.question.test and answer.question.test.users_needed
+        if needed and asked.users is not None and needed > asked.users:
+            group = f" for {asked.group}" if asked.group else ""
+            yield RunCaution(
+                "gate.margin-needs-users",
+                f"Rule {asked.place}, {asked.rule.metric} of {asked.model}{group}: an unchanged model needs "
+                f"{needed:,} users to pass a margin of {asked.allowed:.3g}; there are {asked.users:,}. Use a larger "
+                "margin, or more users.",
+                (asked.rule.metric,),
+                needed,
+            )

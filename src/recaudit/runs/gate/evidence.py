@@ -7,18 +7,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, final
 
-import numpy as np
 import polars as pl
-from scipy.special import ndtri
 
-from recaudit.audits.audit import definitions
+from recaudit.audits.result import Result
 from recaudit.errors import DamagedError, InputError, did_you_mean
+from recaudit.metrics.inference import MIN_USERS
+from recaudit.metrics.metric import Metric
+from recaudit.metrics.paired import PairedNumber
 from recaudit.metrics.tables import GROUP_SCHEMA
-from recaudit.runs.comparison import RunComparison, compare
+from recaudit.runs.comparison import RunComparison, compare, paired_numbers
 from recaudit.runs.folder import Run
-from recaudit.runs.gate.judging import GateQuestion
+from recaudit.runs.gate.judging import GateQuestion, Lacking
 from recaudit.runs.gate.rules import Gate, Rule
+from recaudit.runs.gate.testing import compute_margin_test, compute_threshold_test
 from recaudit.status import Status
+
+Numbers = dict[tuple[str, str, str], PairedNumber]
 
 _QUARTILES = ("history", "popularity")
 """The groupings that every log has."""
@@ -33,7 +37,7 @@ class GateEvidence:
     baseline: Run | None
 
     @cached_property
-    def _compared(self) -> RunComparison | str:
+    def compared(self) -> RunComparison | Lacking:
         """The comparison, or why there is none."""
         assert self.baseline is not None
         try:
@@ -41,14 +45,9 @@ class GateEvidence:
         except DamagedError:
             raise
         except InputError as error:
-            same = "no model has the same label in both runs"
-            return same if error.argument == "models" else f"nothing can be compared: {error.remedy.rstrip('.')}"
-
-    @property
-    def same_data(self) -> bool:
-        """Whether both runs looked at the same log."""
-        logs = [run.manifest.data.fingerprint for run in self._runs]
-        return logs[0] == logs[-1]
+            if error.argument == "models":
+                return Lacking("no_model", "no model has the same label in both runs")
+            return Lacking("not_compared", f"nothing can be compared: {error.remedy.rstrip('.')}")
 
     @property
     def _runs(self) -> list[Run]:
@@ -63,16 +62,24 @@ class GateEvidence:
             for place, rule in enumerate(gate.rules, start=1)
             for model in ((rule.model,) if rule.model is not None else self.run.models)
             for question in self._of_model(
-                GateQuestion(rule, place, model, rule.measured_by, rule.by or "", rule.group or "")
+                GateQuestion(
+                    rule,
+                    place,
+                    model,
+                    rule.measured_by,
+                    rule.by or "",
+                    rule.group or "",
+                    level=1 - (gate.confidence if rule.confidence is None else rule.confidence),
+                )
             )
         ]
 
     def ungated(self, gate: Gate) -> list[str]:
         """What the rules pass over, and somebody may take for judged: groups and models of one run alone."""
         changes = [rule for rule in gate.rules if rule.has_margin]
-        if self.baseline is None or not changes or isinstance(self._compared, str):
+        if self.baseline is None or not changes or isinstance(self.compared, Lacking):
             return []
-        compared = {before for before, _ in self._compared.models.values()}
+        compared = {before for before, _ in self.compared.models.values()}
         gone = [model for model in self.baseline.models if model not in compared]
         told = [f"In the baseline alone, and not judged: {', '.join(gone)}."] if gone else []
         for by in dict.fromkeys(rule.by for rule in changes if rule.by and rule.group is None):
@@ -110,135 +117,154 @@ class GateEvidence:
     def _of_model(self, asked: GateQuestion) -> Iterator[GateQuestion]:
         rule = asked.rule
         lacking = _lacking(self.run, asked.model, asked, "the run")
-        if not lacking and rule.has_margin:
+        if lacking is None and rule.has_margin:
             lacking = self._lacking_baseline(asked)
-        if lacking:
+        if lacking is not None:
             yield replace(asked, lacking=lacking)
             return
         found = list(self._changes(asked) if rule.has_margin else self._numbers(asked))
         groups = f" by {rule.by}" * bool(rule.by) + f" for {rule.group}" * bool(rule.group)
-        nothing = f"{asked.audit} has no {rule.metric}{groups} in {'both runs' if rule.has_margin else 'the run'}"
+        where = "both runs" if rule.has_margin else "the run"
+        nothing = Lacking("not_measured", f"{asked.audit} has no {rule.metric}{groups} in {where}")
         yield from found or [replace(asked, lacking=nothing)]
 
-    def _lacking_baseline(self, asked: GateQuestion) -> str:
+    def _lacking_baseline(self, asked: GateQuestion) -> Lacking | None:
         """Why the number cannot be compared at all."""
         if self.baseline is None:
-            return "there is no baseline to compare with"
+            return Lacking("no_baseline", "there is no baseline to compare with")
         if self.baseline.manifest.status != "complete":
-            return "the baseline is interrupted"
-        compared = self._compared
-        if isinstance(compared, str):
+            return Lacking("interrupted", "the baseline is interrupted")
+        compared = self.compared
+        if isinstance(compared, Lacking):
             return compared
         labels = {after: before for before, after in compared.models.values()}
         if asked.model not in labels:
-            added = asked.model in self.run.floors
-            return f"no change of {asked.model} is measured" if added else f"the baseline has no model {asked.model}"
+            added = f"no change of {asked.model} is measured, which the run added itself"
+            absent = f"the baseline has no model {asked.model}"
+            return Lacking("no_model", added if asked.model in self.run.floors else absent)
         label = labels[asked.model]
         reasons = (
-            left.reason
+            Lacking(left.code, left.reason)
             for left in compared.left_out
             if (left.audit, compared.models[left.model]) == (asked.audit, (label, asked.model))
             and (not left.metrics or asked.rule.metric in left.metrics)
         )
-        return _lacking(self.baseline, label, asked, "the baseline") or next(reasons, "")
+        return _lacking(self.baseline, label, asked, "the baseline") or next(reasons, None)
 
     def _numbers(self, asked: GateQuestion) -> Iterator[GateQuestion]:
-        """The numbers that the run has, beside their bound."""
-        settings = self.run.steps(asked.model)[asked.audit]
+        """The numbers that the run has, with the test of their threshold."""
+        result = self.run.result(asked.model, asked.audit)
+        numbers = self._pair(result, result, (asked.model, asked.model, asked.audit))
         for row in rows_of(self.run, asked.model, asked.rule).iter_rows(named=True):
-            yield beside_bound(asked, row, settings.get("confidence", 0.95))
+            number = numbers.get((asked.rule.metric, asked.by, row["group"]))
+            yield apply_threshold_test(asked, row, number, result.metrics[asked.rule.metric])
 
     def _changes(self, asked: GateQuestion) -> Iterator[GateQuestion]:
         """The numbers of both runs that were compared, and the groups of the baseline that could not be."""
         assert self.baseline is not None
-        assert isinstance(self._compared, RunComparison)
-        [name] = (name for name, (_, after) in self._compared.models.items() if after == asked.model)
+        assert isinstance(self.compared, RunComparison)
+        [(name, (label, _))] = (pair for pair in self.compared.models.items() if pair[1][1] == asked.model)
         about = {"model": name, "audit": asked.audit, "metric": asked.rule.metric, "by": asked.by}
-        rows = self._compared.frame.filter(pl.col(column) == value for column, value in about.items())
+        rows = self.compared.frame.filter(pl.col(column) == value for column, value in about.items())
+        result = self.run.result(asked.model, asked.audit)
+        key = (label, asked.model, asked.audit)
+        numbers = self._pair(self.baseline.result(label, asked.audit), result, key)
         for row in rows.iter_rows(named=True):
             if asked.rule.group in (None, row["group"]):
-                yield beside_baseline(asked, row)
+                number = numbers[asked.rule.metric, asked.by, row["group"]]
+                yield apply_margin_test(asked, row, number, result.metrics[asked.rule.metric])
         compared = set(rows["group"])
         for group in _groups(self.baseline, asked.by, {asked.audit}, asked.rule.metric):
             if compared and group not in compared and asked.rule.group in (None, group):
-                yield replace(asked, group=group, lacking="nobody of this group was measured in both runs")
+                absent = Lacking("too_few_users", "no user of this group was measured in both runs")
+                yield replace(asked, group=group, users=0, lacking=absent)
+
+    def _pair(self, before: Result, after: Result, key: tuple[str, str, str]) -> Numbers:
+        """The paired numbers of two results by metric, grouping and group; several rules ask for the same."""
+        known = self._paired.setdefault((before is after, *key), {})
+        if not known:
+            known.update({(own.metric, own.by, own.group): own for own in paired_numbers(before, after)})
+        return known
+
+    @cached_property
+    def _paired(self) -> dict[tuple[bool, str, str, str], Numbers]:
+        return {}
 
 
-def beside_bound(asked: GateQuestion, row: Mapping[str, Any], confidence: float) -> GateQuestion:
-    """The question about a row as in GROUP_SCHEMA, whose interval has this level."""
-    rule = asked.rule
-    error = standard_error(row, confidence) if rule.confidence is not None else None
-    lacking = _undecidable(rule, row["value"], row["users"], row["status"])
-    if not lacking and rule.confidence is not None and error is None:
-        lacking = "it has no interval, which a rule with a confidence needs"
+def apply_threshold_test(
+    asked: GateQuestion, row: Mapping[str, Any], number: PairedNumber | None, metric: Metric
+) -> GateQuestion:
+    """Test the threshold of a rule for a number of the run.
+
+    Args:
+        asked: Question without numbers.
+        row: Number of the run, columns as in `GROUP_SCHEMA`.
+        number: The same number with the values of users, None without such values.
+        metric: Definition of the metric, with its bounds.
+    """
+    lacking = _undecidable(asked.rule, row["value"], row["users"], row["status"])
+    if lacking is None and number is None:
+        lacking = Lacking("not_per_user", "it is not made of values of users, which a test needs")
     found = replace(asked, group=row["group"], value=row["value"], users=row["users"], lacking=lacking)
-    if lacking:
+    if lacking is not None or number is None:
         return found
-    excess = row["value"] - rule.limit if rule.rising else rule.limit - row["value"]
-    bounded = row["status"] == Status.BOUNDED.value and rule.bounds == "undecided"
-    least = definitions()[rule.metric].least
-    return replace(found, allowed=rule.limit, excess=excess, error=error, bounded=bounded, least=least)
+    return replace(
+        found,
+        allowed=asked.rule.limit,
+        test=compute_threshold_test(asked.rule, number, metric.bounds, asked.level),
+        bounded=row["status"] == Status.BOUNDED.value and asked.rule.bounds == "undecided",
+        least=metric.least,
+    )
 
 
-def beside_baseline(asked: GateQuestion, row: Mapping[str, Any]) -> GateQuestion:
-    """The question about a row as in COMPARISON_SCHEMA."""
-    rule, error = asked.rule, row["error"]
+def apply_margin_test(
+    asked: GateQuestion, row: Mapping[str, Any], number: PairedNumber, metric: Metric
+) -> GateQuestion:
+    """Test the margin of a rule for a number of both runs.
+
+    Args:
+        asked: Question without numbers.
+        row: Difference, columns as in `COMPARISON_SCHEMA`.
+        number: The same number with the values of users.
+        metric: Definition of the metric, with its bounds.
+    """
+    rule = asked.rule
     value = None if row["before"] is None else row["after"]
     lacking = _undecidable(rule, value, row["users"], "not applicable to one of the two runs")
-    if not lacking and row["status"] == Status.BOUNDED.value and rule.bounds == "undecided":
-        lacking = "one of the two numbers is only a bound"
-    if not lacking and error is None:
-        lacking = "how sure the change is cannot be said of so few people"
+    if lacking is None and row["status"] == Status.BOUNDED.value and rule.bounds == "undecided":
+        lacking = Lacking("only_a_bound", "one of the two numbers is only a bound")
     numbers = {"value": row["after"], "before": row["before"], "users": row["users"]}
     found = replace(asked, group=row["group"], lacking=lacking, **numbers)
-    if lacking:
+    if lacking is not None:
         return found
-    allowed, error = _margin(rule, row)
-    change = row["difference"] if rule.rising else -row["difference"]
-    return replace(found, allowed=allowed, excess=change - allowed, error=error)
+    allowed = rule.limit * abs(row["before"]) if rule.relative else rule.limit
+    test = compute_margin_test(rule, number, metric.bounds, asked.level)
+    return replace(found, allowed=allowed, test=test)
 
 
-def _undecidable(rule: Rule, value: float | None, users: int, status: str) -> str:
-    """Why nothing could be said of a number, whatever it is held to."""
+def _undecidable(rule: Rule, value: float | None, users: int, status: str) -> Lacking | None:
+    """Why nothing can be decided about a number, whatever the rule."""
     if value is None:
-        return f"it is {status.replace('_', ' ')}"
-    return f"it stands on {users:,} people, and the rule asks for {rule.people:,}" if users < rule.people else ""
-
-
-def _margin(rule: Rule, row: Mapping[str, Any]) -> tuple[float, float]:
-    """By how much a number may change, and the standard error of how far it goes beyond.
-
-    A share s of the baseline's number b is as uncertain as b. What lies beyond is +-(after - c b) with c = 1 +- s, and
-    the variances of after, b and after - b, all from the same draws, give its own:
-    (1 - c) var(after) + (c^2 - c) var(b) + c var(after - b). With a margin in the metric's units, c is 1.
-    """
-    before = row["before"]
-    if not rule.relative:
-        return rule.limit, row["error"]
-    c = 1 + (rule.limit if rule.rising else -rule.limit) * np.sign(before)
-    variance = (1 - c) * row["error_after"] ** 2 + (c * c - c) * row["error_before"] ** 2 + c * row["error"] ** 2
-    return rule.limit * abs(before), float(np.sqrt(max(variance, 0.0)))
-
-
-def standard_error(row: Mapping[str, Any], confidence: float) -> float | None:
-    """The standard error that an interval of this level implies."""
-    if row["lower"] is None or row["upper"] is None:
+        return Lacking("not_measured", f"it is {status.replace('_', ' ')}")
+    if users >= rule.people:
         return None
-    return float((row["upper"] - row["lower"]) / (2 * ndtri(0.5 + confidence / 2)))
+    least = "a test needs" if rule.people == MIN_USERS else "the rule asks for"
+    return Lacking("too_few_users", f"it has {users:,} users, and {least} {rule.people:,}")
 
 
-def _lacking(run: Run, model: str, asked: GateQuestion, called: str) -> str:
+def _lacking(run: Run, model: str, asked: GateQuestion, called: str) -> Lacking | None:
     """Why a run has no numbers for this question, or none to rely on."""
     audit = asked.audit
     if run.manifest.status != "complete":
-        return f"{called} is interrupted: its command, run again, goes on"
+        return Lacking("interrupted", f"{called} is interrupted: run its command again to finish it")
     if model not in (*run.models, *run.floors):
-        return f"{called} has no model {model}"
+        return Lacking("no_model", f"{called} has no model {model}")
     if audit in run.audits(model):
         failed = "" if asked.rule.failures == "accept" else failures(run.steps(model)[audit])
-        return failed and f"in {called} {failed}"
+        return Lacking("failures", f"in {called} {failed}") if failed else None
     skipped = (skip.reason for skip in run.manifest.skipped if (skip.model, skip.audit) == (model, audit))
-    return next((f"{called} skipped {audit}: {reason}" for reason in skipped), f"{called} has no {audit} of {model}")
+    reasons = (Lacking("skipped", f"{called} skipped {audit}: {reason}") for reason in skipped)
+    return next(reasons, Lacking("not_measured", f"{called} has no {audit} of {model}"))
 
 
 def failures(settings: Mapping[str, Any]) -> str:

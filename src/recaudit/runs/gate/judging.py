@@ -1,27 +1,41 @@
-"""From numbers to outcomes: one test a question, those of the gate's family corrected together."""
+"""From tests to outcomes: a rule passes or fails if this is shown, failures of the gate's rules corrected together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Literal, NamedTuple, final
 
 import numpy as np
-from scipy import stats
 
-from recaudit.arrays import FloatArray
-from recaudit.metrics.paired import ROUNDING, corrected
-from recaudit.runs.gate.rules import Gate, Rule
+from recaudit.metrics.inference import adjust_by_holm
+from recaudit.runs.gate.rules import Rule
+from recaudit.runs.gate.testing import GateTest
 
 Outcome = Literal["failed", "undecided", "passed"]
-POWER = 0.8
-"""How often the change that a gate is said to see would be caught."""
+
+NOT_SHOWN = "not_shown"
+"""Code of a rule that is neither shown to be satisfied nor shown to be violated."""
+
+REASONS = {
+    "too_few_users": "there are too few users for a test",
+    "too_few_changes": "the values or lists of too few users changed for a test",
+    "not_measured": "the number has no standard error",
+    NOT_SHOWN: "neither more nor less than the rule allows is shown",
+}
+
+
+class Lacking(NamedTuple):
+    """Why a question cannot be tested: a stable code, and the reason in words."""
+
+    code: str
+    text: str
 
 
 @final
 @dataclass(frozen=True)
 class GateQuestion:
-    """One number that a rule is about, and what was found; why it cannot be decided about, where `lacking` says so."""
+    """One number that a rule is about, its test, or why it has none."""
 
     rule: Rule
     place: int
@@ -30,53 +44,34 @@ class GateQuestion:
     audit: str
     by: str = ""
     group: str = ""
-    """Empty where it is about everybody."""
+    """Empty for all users."""
     value: float | None = None
-    """The run's number; beside a baseline, over the people who are compared."""
+    """The run's number; with a baseline, over the users that both runs measured."""
     before: float | None = None
     """The baseline's number."""
     allowed: float | None = None
-    """The bound, or by how much the number may change, in its own units."""
-    excess: float | None = None
-    """How far the number lies beyond what is allowed; negative where it keeps to it."""
-    error: float | None = None
-    """The standard error of the excess; None where the value itself is judged."""
+    """The threshold, or the margin in the metric's units."""
     users: int | None = None
+    test: GateTest | None = None
     bounded: bool = False
-    """Whether the value is only a lower bound of the number, or is not proved to be the least."""
+    """If True, the value is only a lower bound of the number, or is not proved to be the least."""
     least: bool = False
-    """Whether the metric is the least of something."""
-    lacking: str = ""
+    """If True, the metric is the least of something."""
+    lacking: Lacking | None = None
+    level: float = 0.05
+    """Level of the two tests."""
 
     @property
     def change(self) -> float | None:
-        """By how much the number has gone the way that the rule forbids; negative where it went the other way."""
-        return None if self.excess is None or not self.rule.has_margin else self.excess + (self.allowed or 0.0)
-
-    @property
-    def beyond(self) -> bool:
-        """Whether the number lies beyond what is allowed by more than rounding."""
-        size = max(abs(number) for number in (self.value, self.before, self.allowed, 0.0) if number is not None)
-        return self.excess is not None and self.excess > ROUNDING * size
-
-    @property
-    def p(self) -> float:
-        """How likely so large an excess is where there is none; NaN where nothing is tested."""
-        if self.excess is None or self.error is None or self.users is None:
-            return np.nan
-        if not self.beyond or self.error == 0:  # nothing to show, or nothing that chance could have done
-            return 0.0 if self.beyond else 1.0
-        return float(stats.t.sf(self.excess / self.error, self.freedom))
-
-    @property
-    def freedom(self) -> int:
-        """The degrees of freedom of the test."""
-        return max((self.users or 0) - 1, 1)
+        """By how much the number has gone in the direction that the rule forbids; negative for the other one."""
+        if not self.rule.has_margin or self.value is None or self.before is None:
+            return None
+        return self.value - self.before if self.rule.rising else self.before - self.value
 
     @property
     def in_family(self) -> bool:
-        """Whether it is judged together with the gate's others."""
-        return self.rule.confidence in (None, "gate")
+        """Whether a failure is corrected together with those of the gate's other rules."""
+        return self.rule.confidence is None
 
 
 @final
@@ -86,12 +81,12 @@ class Answer:
 
     question: GateQuestion
     outcome: Outcome
+    code: str = ""
+    """Stable code of the reason why it could not be decided."""
     reason: str = ""
-    """Why it could not be decided."""
+    """The same in words."""
     adjusted: float | None = None
-    """p, corrected for how many questions the gate asks; p itself of a rule that is judged alone."""
-    detectable: float | None = None
-    """The smallest change that would have been caught 8 times of 10, or more often, in the metric's units."""
+    """`p_fail`, corrected for the number of questions; `p_fail` itself for a rule with its own confidence."""
 
     def __repr__(self) -> str:
         asked = self.question
@@ -102,46 +97,50 @@ class Answer:
         return f"{self.outcome}: {asked.model}, {asked.rule.metric}{group}, {asked.rule.words}{number}{beside}{why}"
 
 
-def judged(questions: Sequence[GateQuestion], gate: Gate) -> tuple[Answer, ...]:
-    """The outcome of each question.
+def judged(questions: Sequence[GateQuestion]) -> tuple[Answer, ...]:
+    """Decide each question.
 
-    What is tested and has no confidence of its own is one family with Holm's correction: where every rule is kept, the
-    chance that any of them is called broken is at most 1 - confidence, however the numbers hang together.
+    A rule passes if `p_pass` is at most the level: the gate passes only if all rules do, so that a false pass of the
+    gate needs a false pass of a violated rule, and nothing is corrected. It fails if `p_fail` is, after Holm's
+    correction over the rules without a confidence of their own. Otherwise it is undecided.
     """
-    p = np.array([np.nan if question.lacking else question.p for question in questions])
+    p_fail = np.array([_p_fail(question) for question in questions])
     family = np.array([question.in_family for question in questions], dtype=bool)
-    adjusted = p.copy()
-    adjusted[family] = corrected(p[family], "holm")
-    size = int(np.isfinite(p[family]).sum())
-    return tuple(_answers(questions, adjusted, gate, size))
+    adjusted = p_fail.copy()
+    adjusted[family] = adjust_by_holm(p_fail[family])
+    return tuple(_answers(questions, adjusted.tolist()))
 
 
-def _answers(questions: Sequence[GateQuestion], adjusted: FloatArray, gate: Gate, size: int) -> Iterator[Answer]:
+def _p_fail(question: GateQuestion) -> float:
+    test = question.test
+    return np.nan if question.lacking or test is None or test.p_fail is None else test.p_fail
+
+
+def _answers(questions: Sequence[GateQuestion], adjusted: Sequence[float]) -> Iterator[Answer]:
     for question, own in zip(questions, adjusted, strict=True):
         if question.lacking:
-            yield Answer(question, "undecided", question.lacking)
+            yield Answer(question, "undecided", question.lacking.code, question.lacking.text)
             continue
-        level = 1 - gate.confidence if question.in_family else 1 - float(question.rule.confidence or 0)
-        tested = bool(np.isfinite(own))
-        broken = own <= level if tested else question.beyond
-        # What is known to be at least so much may still be enough, and may be too much. Of a mean of least efforts
-        # neither is known: less may do, and what was not decided may take more.
-        if question.bounded and (question.least or broken != question.rule.rising):
-            known = (
-                "was not proved to be the least"
-                if question.least
-                else "is at least this, and how much more is not known"
-            )
-            reason = f"{question.rule.metric} {known}"
-            yield Answer(question, "undecided", reason, adjusted=float(own) if tested else None)
+        test, level = question.test, question.level
+        assert test is not None
+        if test.p_pass is None or test.p_fail is None:
+            code = test.reason or "not_measured"
+            yield Answer(question, "undecided", code, REASONS[code])
             continue
-        seen = _detectable(question, level / size if question.in_family else level) if tested else None
-        yield Answer(question, "failed" if broken else "passed", "", float(own) if tested else None, seen)
+        outcome: Outcome = "failed" if own <= level else "passed" if test.p_pass <= level else "undecided"
+        if question.bounded and _is_open(question, outcome):
+            known = "was not proved to be the least" if question.least else "is at least this, and may be more"
+            yield Answer(question, "undecided", "only_a_bound", f"{question.rule.metric} {known}", own)
+            continue
+        code = NOT_SHOWN if outcome == "undecided" else ""
+        yield Answer(question, outcome, code, REASONS[code] if code else "", own)
 
 
-def _detectable(question: GateQuestion, level: float) -> float | None:
-    """allowed + (t of the level + t of the power) * error, at the strictest level that Holm's correction may ask."""
-    if not question.rule.has_margin or question.error is None or question.allowed is None:
-        return None
-    quantiles = stats.t.isf(level, question.freedom) + stats.t.ppf(POWER, question.freedom)
-    return float(question.allowed + quantiles * question.error)
+def _is_open(question: GateQuestion, outcome: Outcome) -> bool:
+    """Whether the number that is bounded may have another outcome.
+
+    A lower bound can pass "at least" and fail "at most". Of a mean of least efforts neither is known: an effort may be
+    smaller, and those that were not found may be larger.
+    """
+    decides = "failed" if question.rule.rising else "passed"
+    return question.least or outcome != decides

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainVa
 
 from recaudit.audits.audit import definitions
 from recaudit.errors import InputError, did_you_mean
-from recaudit.metrics.intervals import FEWEST_USERS
+from recaudit.metrics.inference import MIN_USERS
 from recaudit.registry import AUDITS
 from recaudit.runs.toml_files import parse_toml, read_toml
 from recaudit.specification import Count, Number, Specification, mistake
@@ -33,24 +33,22 @@ def _margin(value: object) -> float | str:
     raise mistake((), value, expected)
 
 
-def _level(value: object) -> float | Literal["gate"] | None:
+def _level(value: object) -> float | None:
     if value is None or (isinstance(value, float) and 0 < value < 1):
         return value
-    if isinstance(value, str) and value == "gate":
-        return "gate"
-    raise mistake((), value, "a number between 0 and 1, or 'gate'")
+    raise mistake((), value, "a number between 0 and 1")
 
 
 Margin = Annotated[float | str, PlainValidator(_margin)]
-Level = Annotated[float | Literal["gate"] | None, PlainValidator(_level)]
+Level = Annotated[float | None, PlainValidator(_level)]
 
 
 @final
 class Rule(Specification):
-    """What one number must hold to: exactly one of the bounds and margins is set.
+    """A release criterion for one number: exactly one threshold or margin is set.
 
-    A bound is held against the number as the run has it. A margin is held against the baseline's number: the rule is
-    broken where it is shown that the number has changed by more, that is, where the change could hardly be chance.
+    A threshold is for the number of the run, a margin for its change since the baseline. The rule passes if it is
+    shown that the number satisfies it, fails if it is shown that it does not, and is undecided otherwise.
     """
 
     metric: str
@@ -74,11 +72,10 @@ class Rule(Specification):
     """A grouping: one question for each of its groups."""
     group: str | None = None
     """One group of the grouping alone."""
-    people: Count = FEWEST_USERS
-    """A number that stands on fewer users is not decided about."""
+    people: Count = MIN_USERS
+    """A rule about fewer users is undecided. Fewer than the default are always too few for a test."""
     confidence: Level = None
-    """A level of its own: the rule is judged alone, outside the gate's family. A bound without one is held against the
-    value itself; "gate" puts it into the family."""
+    """Confidence of this rule alone, whose failure is then not corrected for the number of rules."""
     failures: Unsettled = "undecided"
     """What to do where the audit failed for some users or pairs; "accept" takes the numbers as they are."""
     bounds: Unsettled = "undecided"
@@ -189,8 +186,8 @@ class Gate(Specification):
     model_config = ConfigDict(populate_by_name=True)
 
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    """The level of all rules together that have none of their own: where nothing has changed, the gate fails in at
-    most 1 - confidence of releases."""
+    """Confidence of the gate: a violated rule passes, and a gate of satisfied rules fails, in at most 1 - confidence
+    of samples."""
     rules: Annotated[tuple[Rule, ...], BeforeValidator(_listed), AfterValidator(_some)] = Field(
         alias="rule", default=(), validate_default=True
     )

@@ -9,11 +9,11 @@ from typing import Any, final
 
 import numpy as np
 import polars as pl
-from scipy import stats
 
 from recaudit.arrays import FloatArray
 from recaudit.errors import InputError, did_you_mean
 from recaudit.folders import Folder
+from recaudit.metrics.inference import estimate_mean_of_refits
 from recaudit.registry import POLICIES, Displayed
 from recaudit.simulate.loop.trial_folder import TrialFolder, trial_name
 
@@ -42,7 +42,7 @@ def measured_users(users: int, items: int) -> int:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Simulation(Displayed):
-    """A recommender in an environment, over some trials; intervals are over trials, Student's t at 95%."""
+    """A recommender in an environment, over some trials; intervals over at least 4 trials by Student's t at 95%."""
 
     display = "simulation"
 
@@ -104,7 +104,7 @@ class Simulation(Displayed):
             expected = "a folder"
             raise InputError("out", received=received, expected=expected, remedy="Run it again with out='some/folder'.")
         parts = [
-            TrialFolder(Folder.open(self.folder / trial_name(trial), "trial"))
+            TrialFolder(Folder.open(self.folder / trial_name(trial), "trial", root=self.folder))
             .scan()
             .with_columns(trial=pl.lit(trial, pl.Int64))
             for trial in range(self.trials)
@@ -160,7 +160,8 @@ class Comparison(Displayed):
         """One row for each other recommender: it minus the baseline, trial by trial, with Student's interval.
 
         Columns: name, measure, value, lower, upper, trials.
-        Trials are paired, both met the same people and the same chance: an interval without 0 is a difference.
+        Trials are paired, both met the same people and the same chance: an interval without 0 is a difference. With
+        fewer than 4 trials there is no interval.
         """
         reference = self[baseline].by_trial(measure, last=last)
         others = {name: own for name, own in self.simulations.items() if name != baseline}
@@ -185,14 +186,11 @@ def _best_first(measure: str, values: Mapping[str, FloatArray]) -> pl.DataFrame:
 
 
 def interval(values: FloatArray) -> dict[str, float | int | None]:
-    """The mean of independent values (n,) and Student's interval around it; None for what is not known."""
+    """Compute the mean over trials and its interval; None for what is not known, and with too few trials."""
     known = values[~np.isnan(values)]
-    n = len(known)
-    middle = float(known.mean()) if n else None
-    if middle is None or n == 1:
-        return {"value": middle, "lower": None, "upper": None, "trials": n}
-    half = float(stats.t.ppf(0.975, n - 1) * known.std(ddof=1) / np.sqrt(n))
-    return {"value": middle, "lower": middle - half, "upper": middle + half, "trials": n}
+    estimate = estimate_mean_of_refits(known)
+    value = estimate.value if len(known) else None
+    return {"value": value, "lower": estimate.lower, "upper": estimate.upper, "trials": estimate.n}
 
 
 def written(value: float | None, lower: float | None = None, upper: float | None = None, *, digits: int = 3) -> str:

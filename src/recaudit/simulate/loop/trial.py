@@ -13,6 +13,7 @@ from typing import Annotated, Any, final
 import numpy as np
 import polars as pl
 import torch
+from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
@@ -22,7 +23,8 @@ from recaudit.data.growth import grown
 from recaudit.data.interactions import Interactions
 from recaudit.engines import track
 from recaudit.engines.base import blocks
-from recaudit.errors import NotSupportedError
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.folders import damaged
 from recaudit.metrics.tables import SUMMARY_SCHEMA
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import ListPolicy, ShowingPolicy, Top1
@@ -45,6 +47,10 @@ STEP_SCHEMA = {
 _ANSWER = ("metric", "value", "lower", "upper", "status")
 AUDIT_SCHEMA = {"trial": pl.Int64, "step": pl.Int64, "audit": pl.String, **{k: SUMMARY_SCHEMA[k] for k in _ANSWER}}
 """One row a step, audit and metric."""
+
+_MAX_PROBED_USERS = 20
+_PROBED_USERS, _PROBED_UTILITIES = "probed_users", "probed_utilities"
+"""Names under which a checkpoint has the users, and the utilities, by which a resumed trial is checked."""
 
 SAVE_SECONDS = 30.0
 """How much work a kill may cost."""
@@ -148,6 +154,9 @@ class _Trial:
         self.unsaved: list[pl.DataFrame] = []
         self.steps: list[dict[str, Any]] = []
         self.audits: list[dict[str, Any]] = []
+        self.latest_users: IntArray = np.empty(0, dtype=np.int64)
+        if folder is not None:
+            _check_can_resume(self.env.population)
 
     def run(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """All steps that are left."""
@@ -163,7 +172,7 @@ class _Trial:
             if self.folder and (done or waiting > MOST_ROWS or time.monotonic() - since > SAVE_SECONDS):
                 model = self.model if self.loop.continues and not done else None
                 tables = dict(zip(("steps", "audits"), self._tables(), strict=True))
-                self.folder.save(self.step, pl.concat(self.unsaved), self.env.state(), tables, model, done=done)
+                self.folder.save(self.step, pl.concat(self.unsaved), self._state(), tables, model, done=done)
                 self.unsaved, since = [], time.monotonic()
         return self._tables()
 
@@ -208,6 +217,7 @@ class _Trial:
             shown = pl.DataFrame(dict(zip(SLATE_SCHEMA, columns, strict=True)), SLATE_SCHEMA)
             self.unsaved.append(shown.with_columns(pl.col("rating").fill_nan(None)))
         taken = rated[row, place]
+        self.latest_users = np.unique(users[row][taken])
         given = ratings[row, place][taken]
         if loop.retrain:
             self.pending.append((users[row][taken], item[taken], given, np.full(len(given), step + 1)))
@@ -248,12 +258,40 @@ class _Trial:
         self.step = self.folder.step
         self.steps, self.audits = self.folder.table("steps").to_dicts(), self.folder.table("audits").to_dicts()
         if self.step < self.loop.scenario.steps:
-            self.observation = self.env.restore(self.folder.state())
+            state = self.folder.state()
+            if _PROBED_UTILITIES not in state:
+                raise damaged(self.folder.folder.path, "damaged")
+            self.latest_users = state.pop(_PROBED_USERS)
+            utilities = state.pop(_PROBED_UTILITIES)
+            self.observation = self.env.restore(state)
+            self._check_restored(utilities)
             for part in self.folder.slates():
                 self.exposure += np.bincount(part["item"].to_numpy(), minlength=len(self.exposure))
                 self.log = _with_ratings(self.log, [_ratings_in(part)])
             if self.loop.continues:
                 self._restore_model(self.folder)
+
+    def _state(self) -> dict[str, NDArray[Any]]:
+        """The environment, and the utilities of some users by which a resumed trial is checked."""
+        probe = {_PROBED_USERS: self.latest_users, _PROBED_UTILITIES: self._probed_utilities()}
+        return {**self.env.state(), **probe}
+
+    def _probed_utilities(self) -> FloatArray:
+        """(users, items): utilities of the first users who took something at the latest step."""
+        return self.env.population.utilities(self.latest_users[:_MAX_PROBED_USERS])
+
+    def _check_restored(self, utilities: FloatArray) -> None:
+        """Refuse a population that is not as it was when the checkpoint was written."""
+        population = self.env.population
+        if np.allclose(self._probed_utilities(), utilities, rtol=1e-9, atol=1e-9):
+            return
+        raise InputError(
+            "environment",
+            received=f"{type(population).__name__}, whose users have other utilities after `restore` than before",
+            expected="a population whose `changing`, or `state` and `restore`, have everything that changes",
+            remedy="Name all arrays that `take` changes in `changing`, and begin again in another folder: "
+            "from this checkpoint the numbers would be others.",
+        )
 
     def _restore_model(self, folder: TrialFolder) -> None:
         """The model that the next one is fitted from: as it was kept, else by going through all fits again."""
@@ -274,6 +312,19 @@ class _Trial:
         for part in self.folder.slates() if self.folder else ():
             log = _with_ratings(log, [_ratings_in(part.filter(pl.col("step") < step))])
         return log
+
+
+def _check_can_resume(population: Population) -> None:
+    """Refuse to keep a trial whose users change in ways that a checkpoint would not have."""
+    if not population.can_resume:
+        name = type(population).__name__
+        raise InputError(
+            "environment",
+            received=f"{name}, whose `take` changes users in ways that nothing describes",
+            expected="a population that says what changes, as a trial in a folder must be able to resume",
+            remedy=f"Set {name}.changing to the names of the arrays that `take` changes, for example "
+            "changing = ('taste',); or override `state` and `restore`; or leave out `out`.",
+        )
 
 
 def observe(audit: Audit, model: FittedModel, rng: int) -> list[dict[str, Any]]:
@@ -311,7 +362,7 @@ def slates(
     def some(rows: slice) -> tuple[IntArray, FloatArray, FloatArray]:
         scores, mask = model.scores(users[rows]), torch.from_numpy(allowed[rows])
         items = lists(scores, mask, users[rows], n, rng)
-        propensities = policy.propensities(scores, mask, items)
+        propensities = policy.propensities(scores, mask, items, model.data.tie_keys(users[rows]))
         shown = items >= 0
         values = np.take_along_axis(scores.numpy(), np.maximum(items, 0), axis=1)
         return items, np.where(shown, values, 0.0), np.where(shown, propensities, 0.0)

@@ -134,7 +134,7 @@ class Population(ABC):
     activity: FloatArray | None = None
     """(users,): how often each of them comes, relative to the others, above 0. None: all alike."""
     changing: tuple[str, ...] = ()
-    """The arrays that `take` changes, by name."""
+    """The arrays that `take` changes, by name. A simulation that is kept in a folder needs them to resume."""
     popularity: FloatArray | None = None
     """(items,): how often each comes into people's hands before anything is recommended, above 0. None: all alike."""
 
@@ -177,9 +177,23 @@ class Population(ABC):
     def forget(self) -> None:  # noqa: B027  people without a memory have nothing to forget
         """Remember nothing of what was taken; tastes stay as they have become."""
 
-    def drift(self) -> float:
-        """Root mean square change of tastes since the beginning, over all pairs, in rating points."""
-        return 0.0
+    def drift(self) -> float | None:
+        """Root mean square change of tastes since the beginning, over all pairs, in rating points.
+
+        0 if `take` changes nothing. None, not known, if `take` is overridden and `drift` is not.
+        """
+        return None if self.is_changed_by_taking else 0.0
+
+    @property
+    def is_changed_by_taking(self) -> bool:
+        """If True, `take` is overridden: what users take can change them."""
+        return type(self).take is not Population.take
+
+    @property
+    def can_resume(self) -> bool:
+        """If True, `state` and `restore` are said to have everything that changes."""
+        has_own_state = type(self).state is not Population.state and type(self).restore is not Population.restore
+        return bool(self.changing) or has_own_state or not self.is_changed_by_taking
 
     def about(self, data: Interactions) -> Interactions:
         """The log with what a recommender may know about the items, such as their topics; here nothing."""

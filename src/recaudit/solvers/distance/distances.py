@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Literal, cast, final
 
 import torch
@@ -20,6 +21,11 @@ LARGEST: dict[Distance, float] = {"hellinger": 1.0, "tv": 1.0, "l2": 2**0.5, "kl
 
 # Probabilities computed at once: 8 MB for each array of them.
 _BLOCK = 1 << 20
+
+
+def largest_distance(name: Distance) -> float | None:
+    """Largest value of a distance, None without one."""
+    return LARGEST[name] if isfinite(LARGEST[name]) else None
 
 
 def check_distance(name: str) -> Distance:

@@ -43,6 +43,7 @@ from recaudit.solvers.distance.distances import LARGEST, Distance
 from recaudit.solvers.distance.vertices import Vertices, distance_at, largest_at_vertices, log_sum
 from recaudit.solvers.solution import Solution
 from recaudit.status import Status
+from recaudit.ties import TieKeys
 
 Bytes = NDArray[np.int8]
 
@@ -150,7 +151,8 @@ class _Viewers(NamedTuple):
     def of(cls, beta: float, scores: Tensor, candidate: BoolArray, places: int) -> _Viewers:
         level = torch.where(torch.from_numpy(candidate.any(axis=1)), scores.amax(dim=1), 0.0)
         logits = beta * (scores - level[:, None])
-        tops = top_items(logits, torch.from_numpy(candidate), places)
+        # Which of tied items are kept apart moves nothing but rounding.
+        tops = top_items(logits, torch.from_numpy(candidate), places, TieKeys.in_order(candidate.shape[1]))
         z = logits.numpy()
         top_logits = np.where(tops >= 0, np.take_along_axis(z, np.maximum(tops, 0), axis=1), -np.inf)
         rank = np.where(candidate, _TAIL, _NO_CANDIDATE).astype(np.int8)

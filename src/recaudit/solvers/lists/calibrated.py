@@ -25,6 +25,7 @@ from recaudit.solvers.lists.objective import (
 )
 from recaudit.solvers.lists.swaps import make_lists
 from recaudit.solvers.solution import Solution, status_of
+from recaudit.ties import TieKeys
 
 Horizon = Literal["prefix", "list"]
 NO_CAP = np.iinfo(np.int64).max
@@ -73,13 +74,15 @@ def calibrated_lists(
     caps: ArrayLike | None = None,
     must: BoolArray | None = None,
     horizon: Horizon,
+    ties: TieKeys | None = None,
     certify: bool = False,
     tol: float = 1e-6,
 ) -> CalibratedLists:
     """Lists of `size` items, each item in turn the best next one for (1 - lambda) s(I) - lambda C_KL(p, q(I)).
 
-    Over all allowed items, not a pool of candidates. Of tied values the higher score wins, of tied scores the item that
-    comes first in the catalogue (`recaudit.ties`), so that no rounding decides.
+    Over all allowed items, not a pool of candidates. Of tied values the higher score wins, of tied scores the item with
+    the lowest tie key (`recaudit.ties`), so that no rounding decides; the first item where no `ties` (users, items) are
+    given.
 
     `scores` (users, items), finite where allowed, `allowed` (users, items); `interests` (users, genres): p(g|u), each
     category system summing to one, or to zero without any history: then calibration is left out of the sum.
@@ -121,7 +124,11 @@ def calibrated_lists(
     scores = scores if scores.flags.c_contiguous else scores.copy()
     due = np.zeros((1, scores.shape[1]), dtype=np.bool_) if must is None else np.ascontiguousarray(must)
     # A share of the history so small that its terms underflow is none.
-    users = ListUsers(scores, np.ascontiguousarray(allowed), due, np.where(p < _NEGLIGIBLE, 0.0, p))
+    keys = TieKeys.in_order(items) if ties is None else ties
+    expected = f"keys of {len(scores)} users and {items} items"
+    shape = len(keys.users), len(keys.items)
+    require(shape in ((0, items), (len(scores), items)), "ties", f"keys of shape {shape}", expected)
+    users = ListUsers(scores, np.ascontiguousarray(allowed), due, np.where(p < _NEGLIGIBLE, 0.0, p), keys)
     # By score alone, without caps, no exchange helps.
     exchange = horizon == "list" and one_weight and bool(objective.weights[0] > 0 or (objective.caps < size).any())
     lists, evaluations = _lists(users, vectors, objective, exchange=exchange)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.solvers.lists.objective import LANES, CategoryVectors, IndexArray, ListObjective
-from recaudit.ties import TIE
+from recaudit.ties import TIE, TieKeys, tie_key
 
 NOT_FINITE = -1
 """In place of a number of evaluations: a score is NaN or infinite."""
@@ -50,11 +50,19 @@ class ListState(NamedTuple):
     """(terms + 1,): what a term adds to the sum. The last is 0: for vectors with fewer terms than their block."""
     logs_stamp: IndexArray  # (terms + 1,): the stamp that a log is from
     values: FloatArray  # (vectors,): as of when the block was looked at last
+    ties: TieKeys  # (users, items)
+    row: int  # the user's
 
 
 @njit(nogil=True, cache=True)
 def new_state(
-    score: FloatArray, allowed: BoolArray, due: BoolArray, p: FloatArray, vectors: CategoryVectors
+    score: FloatArray,
+    allowed: BoolArray,
+    due: BoolArray,
+    p: FloatArray,
+    ties: TieKeys,
+    row: int,
+    vectors: CategoryVectors,
 ) -> ListState:
     """Nothing chosen yet; `largest` is infinite where the score of an allowed item is NaN or infinite."""
     vector_of = vectors.vector_of
@@ -75,7 +83,9 @@ def new_state(
     closed, used = np.zeros(len(vectors.indptr) - 1, dtype=np.bool_), np.zeros(len(p), dtype=np.int64)
     logs, stamps = np.zeros(terms + 1), np.full(terms + 1, -1, dtype=np.int32)
     free, held = allowed.copy(), np.zeros(len(p))
-    return ListState(score, free, due, p, largest, best, base, ceiling, closed, used, held, logs, stamps, values)
+    return ListState(
+        score, free, due, p, largest, best, base, ceiling, closed, used, held, logs, stamps, values, ties, row
+    )
 
 
 @njit(nogil=True, cache=True)
@@ -135,7 +145,7 @@ def winner(
     # Unpacked once: taking an array out of a tuple counts references, which costs more than what is done with it.
     _, _, _, term_genre, term_share, _, _, block_indptr, block_terms, _ = vectors
     weights, rank_weights, totals, importance, alpha, _ = objective
-    _, _, _, p, largest, _, base, ceiling, closed, _, held, logs, logs_stamp, values = state
+    _, _, _, p, largest, _, base, ceiling, closed, _, held, logs, logs_stamp, values, _, _ = state
     weight, rank_weight, total = weights[rank], rank_weights[rank], totals[rank]
     # With more terms than vectors, most terms are of vectors that a rank does not look at.
     eager = len(term_genre) <= len(closed)
@@ -168,15 +178,15 @@ def winner(
 
 @njit(nogil=True, cache=True)
 def _first_of_the_best(floor: float, vectors: CategoryVectors, state: ListState) -> int:
-    """Of the items with values of at least `floor` those with the highest score, and of these the first."""
-    score, free, due, _, largest, best, _, ceiling, closed, _, _, _, _, values = state
+    """Of the items with values of at least `floor` those with the highest score, and of these the first by tie key."""
+    score, free, due, _, largest, best, _, ceiling, closed, _, _, _, _, values, ties, row = state
     top = -np.inf
     for block in range(len(ceiling)):
         if ceiling[block] >= floor:
             for vector in range(block * LANES, (block + 1) * LANES):
                 if values[vector] >= floor:
                     top = max(top, score[best[vector]])
-    level, first = top - TIE * largest, len(score)
+    level, first, lowest = top - TIE * largest, -1, np.uint64(0)
     for block in range(len(ceiling)):
         if ceiling[block] >= floor:
             for vector in range(block * LANES, (block + 1) * LANES):
@@ -184,8 +194,9 @@ def _first_of_the_best(floor: float, vectors: CategoryVectors, state: ListState)
                     for place in range(vectors.member_indptr[vector], vectors.member_indptr[vector + 1]):
                         item = vectors.members[place]
                         if free[item] and score[item] >= level and (due[item] or not closed[vector]):
-                            first = min(first, item)
-                            break
+                            key = tie_key(ties.users, ties.items, row, item)
+                            if first < 0 or key < lowest:
+                                first, lowest = item, key
     return first
 
 

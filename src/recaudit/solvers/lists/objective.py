@@ -34,6 +34,7 @@ from recaudit.arithmetic import aligned
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.errors import did_you_mean
 from recaudit.solvers.checks import require
+from recaudit.ties import TieKeys
 
 IndexArray = NDArray[np.int32]
 Scores = NDArray[np.float64] | NDArray[np.float32]
@@ -94,11 +95,12 @@ class ListUsers(NamedTuple):
     allowed: BoolArray  # (users, items)
     must: BoolArray  # (users, items): what has to be in the list; or (1, items), the same in every list
     interests: FloatArray  # (users, genres): p
+    ties: TieKeys  # (users, items)
 
     def take(self, rows: slice) -> ListUsers:
         """The users of these rows."""
         must = self.must if len(self.must) < len(self.scores) else self.must[rows]
-        return ListUsers(self.scores[rows], self.allowed[rows], must, self.interests[rows])
+        return ListUsers(self.scores[rows], self.allowed[rows], must, self.interests[rows], self.ties.rows(rows))
 
 
 class ListObjective(NamedTuple):

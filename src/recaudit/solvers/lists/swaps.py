@@ -43,21 +43,21 @@ def make_lists(
     the objective are the same then, and so are all totals. Caps hold, and what must be in the list stays. What comes in
     takes the place of what goes.
     """
-    scores, allowed, must, interests = users
+    scores, allowed, must, interests, ties = users
     weights, rank_weights, totals, importance, alpha, caps = objective
     by_score = ListObjective(np.zeros(len(totals)), rank_weights, totals, importance, alpha, caps)
     plain = np.empty(len(totals), dtype=np.int64)
     for row in range(len(scores)):
         # In double precision, whatever the scores are in: the kernels are compiled for that alone.
         score, chosen, due = scores[row].astype(np.float64), lists[row], must[min(row, len(must) - 1)]
-        state = kernel.new_state(score, allowed[row], due, interests[row], vectors)
+        state = kernel.new_state(score, allowed[row], due, interests[row], ties, row, vectors)
         if state.largest == np.inf:
             evaluations[row] = NOT_FINITE
             continue
         evaluations[row] = kernel.fill(vectors, objective, state, chosen)
         if not exchange:
             continue
-        other = kernel.new_state(score, allowed[row], due, interests[row], vectors)
+        other = kernel.new_state(score, allowed[row], due, interests[row], ties, row, vectors)
         plain[:] = -1
         kernel.fill(vectors, by_score, other, plain)
         length = (chosen >= 0).sum()

@@ -26,14 +26,12 @@ import torch
 from torch import Tensor
 
 from recaudit.arrays import FloatArray
-from recaudit.solvers.batches import Batch, plan_batches, run_on_cores
+from recaudit.solvers.batches import CPU_MEMORY, Batch, plan_batches, run_on_cores
 from recaudit.solvers.checks import Array, as_box, as_positions, as_scores, check_positive, require
 from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled, tolerance_beside
 from recaudit.solvers.softmax.newton import minimize
 from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
 
-# Bytes that a solve may hold for each core beside its input and its answer, unless another limit is given.
-_CPU_MEMORY = 1 << 29
 _UNIT = float(np.finfo(np.float64).eps)
 # Below this a probability has no digits left as a double.
 _SMALLEST = -700.0
@@ -159,7 +157,7 @@ class _Solver:
         """What is there, not what is free: batches, and so the last bits, must not depend on who else computes."""
         if self.memory_limit is not None:
             return self.memory_limit
-        return torch.cuda.get_device_properties(self.device).total_memory // 4 if self._kind == "cuda" else _CPU_MEMORY
+        return torch.cuda.get_device_properties(self.device).total_memory // 4 if self._kind == "cuda" else CPU_MEMORY
 
     def solve(
         self, slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor, lower: Tensor, upper: Tensor

@@ -144,7 +144,7 @@ def _solution(
 def _shown_first(problem: RollOutProblem, follows: Policy) -> tuple[FloatArray, FloatArray]:
     """(items,) each: the log-probability of each item of being shown first, rounded down and rounded up."""
     scores = torch.from_numpy(problem.start.affine()[1])[None]
-    logs = follows.log_probabilities(scores, torch.from_numpy(problem.shown)[None])[0].numpy()
+    logs = follows.log_probabilities(scores, torch.from_numpy(problem.shown)[None], problem.tie_keys())[0].numpy()
     error = _UNIT * (len(logs) + 16 + 4 * np.abs(np.where(np.isfinite(logs), logs, 0.0)))
     return logs - error, np.minimum(logs + error, 0.0)
 
@@ -189,6 +189,7 @@ class _Level:
         # (sequences, all items, steps) and (sequences, all items).
         self.slope, self.intercept = (torch.stack(parts) for parts in zip(*scores, strict=True))
         self.allowed = torch.from_numpy(np.stack([without(among, sequence) for sequence in sequences]))
+        self.ties = problem.tie_keys(len(sequences))
         if isinstance(self.policy, Softmax):  # what the allowed items share moves no probability
             shared = self.intercept.masked_fill(~self.allowed, -torch.inf).amax(dim=1, keepdim=True)
             self.intercept = self.intercept - shared
@@ -199,7 +200,7 @@ class _Level:
 
     def logs(self, f: Tensor) -> Tensor:
         """(sequences, all items): log-probabilities of what comes next."""
-        return self.policy.log_probabilities(self.scores(f), self.allowed)
+        return self.policy.log_probabilities(self.scores(f), self.allowed, self.ties)
 
     def rounding(self, f: Tensor) -> float:
         """How far rounding moves one of these at most: what (steps + 3) roundings of a score's size do to it."""
@@ -207,7 +208,7 @@ class _Level:
         errors = (_UNIT * (self.items.shape[1] + 3) * sizes)[self.allowed]
         moved = 0.0  # which item is on top is settled by the rule for ties
         if isinstance(self.policy, Softmax):
-            moved = 2 * self.policy.beta * float(errors.max())
+            moved = 2 * self.policy.fixed_beta * float(errors.max())
         elif isinstance(self.policy, Power):
             scores = self.scores(f)[self.allowed]
             least = (scores - errors).clamp(min=0.0)
@@ -329,17 +330,18 @@ def _probability(
     """The probability of a target at the end for a user who rates item i at step t with `ratings[t, i]`; None where
     the target itself is shown: no rating of it makes it a candidate again."""
     items: tuple[int, ...] = ()
+    ties = problem.tie_keys()
     for step in range(problem.steps + 1):
         slope, intercept = scores(items)
         given = ratings[torch.arange(step), torch.tensor(items, dtype=torch.long)]
         after = (slope @ given + intercept)[None]
         if step < problem.steps:
             free = torch.from_numpy(without(problem.shown, items))
-            items = (*items, int(top_items(after.detach(), free[None], 1)[0, 0]))
+            items = (*items, int(top_items(after.detach(), free[None], 1, ties)[0, 0]))
     target, allowed = int(problem.targets[row]), torch.from_numpy(without(problem.candidates, items))
     if not allowed[target]:
         return None
-    log_probability = policy.log_probabilities(after, allowed[None])[0, target]
+    log_probability = policy.log_probabilities(after, allowed[None], ties)[0, target]
     if log_probability.item() > best.value[row]:
         reached = np.array([log_probability.item()])
         best.put(np.array([row]), reached, reached, items, given.detach().numpy())

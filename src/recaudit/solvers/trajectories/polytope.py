@@ -5,7 +5,7 @@ produce a sequence form a polytope, the sequence's cell (mathematics: future-k w
 depend on the target: one enumeration serves every target.
 
 Cells are closed: on a border, where two items tie, both count as shown, and a value on it is the limit of values at
-ratings inside. A tie on the whole cell is broken as everywhere, by position; a cell without interior is none.
+ratings inside. A tie on the whole cell is broken as everywhere (`recaudit.ties`); a cell without interior is none.
 
 A polytope is held by its vertices. A vertex carries the facets that it lies on as bits of a number, so that two
 vertices are known to share an edge without solving anything: no third vertex lies on all the facets that they share
@@ -25,7 +25,7 @@ from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.models.rollouts import RollOut
 from recaudit.solvers.checks import require
 from recaudit.solvers.trajectories.problem import RollOutProblem, without
-from recaudit.ties import TIE
+from recaudit.ties import TIE, Keys
 
 Bits = NDArray[np.uint64]
 
@@ -61,7 +61,7 @@ def enumerate_cells(problem: RollOutProblem, sequences: int) -> tuple[list[Ratin
     of them. There is no use in going on where the last step would have twenty times too many if they kept growing as
     they did in the step before.
     """
-    low, high = problem.low, problem.high
+    low, high, keys = problem.low, problem.high, problem.tie_keys().of_row()
     require(low < high, "low, high", (low, high), "low < high: one single rating is a star")
     cells, before = [RatingCell(problem.start, SINGLE_POINT)], 1
     for left in range(problem.steps, 0, -1):
@@ -69,7 +69,7 @@ def enumerate_cells(problem: RollOutProblem, sequences: int) -> tuple[list[Ratin
             return cells, False
         found: list[RatingCell] = []
         for cell in cells:
-            regions, followed = top_regions(cell, problem.shown)
+            regions, followed = top_regions(cell, problem.shown, keys)
             for item, region in regions:
                 ratings = with_interval(region, low, high)
                 if ratings is None:
@@ -81,14 +81,16 @@ def enumerate_cells(problem: RollOutProblem, sequences: int) -> tuple[list[Ratin
     return cells, True
 
 
-def top_regions(cell: RatingCell, among: BoolArray) -> tuple[list[tuple[int, Polytope]], bool]:
+def top_regions(cell: RatingCell, among: BoolArray, keys: Keys) -> tuple[list[tuple[int, Polytope]], bool]:
     """The items of `among` (items,) that can be the top one next, with the ratings that make them so.
 
-    And whether all of them could be followed.
+    And whether all of them could be followed. Of items that are tied throughout, the one with the lowest of the tie
+    `keys` (items,) is on top.
     """
     basis = cell.state.basis()
     level, columns, matrix, constant = basis.level, basis.columns, basis.matrix, basis.constant
     items = np.flatnonzero(without(among, cell.state.items))
+    items = items[np.argsort(keys[items], kind="stable")]  # the first of tied ones is on top below
     worst, best = score_range(level, columns, cell.ratings.vertices @ matrix.T + constant)
     # An item whose best score in the cell is below another's worst is nowhere on top.
     bar = worst[items].max(initial=-np.inf)

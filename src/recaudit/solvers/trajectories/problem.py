@@ -12,6 +12,7 @@ from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
 from recaudit.models.rollouts import RollOut
 from recaudit.solvers.solution import Solution
 from recaudit.status import Status
+from recaudit.ties import TieKeys
 
 
 @final
@@ -27,6 +28,12 @@ class RollOutProblem:
     steps: int
     low: float
     high: float
+    ties: TieKeys | None = None
+    """(1, items): which of tied items is shown; the first of them by default."""
+
+    def tie_keys(self, rows: int = 1) -> TieKeys:
+        """Return the tie keys of the user, for so many rows of scores."""
+        return TieKeys.in_order(len(self.shown)) if self.ties is None else self.ties.repeated(rows)
 
 
 @final

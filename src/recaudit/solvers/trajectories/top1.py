@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from recaudit.arithmetic import aligned
-from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1, top_items
 from recaudit.solvers.checks import check_positive
@@ -33,6 +33,7 @@ from recaudit.solvers.trajectories.polytope import RatingCell, enumerate_cells, 
 from recaudit.solvers.trajectories.problem import BestRollOuts, RollOutProblem, TrajectorySolution, without
 from recaudit.solvers.trajectories.relaxation import bound_beyond
 from recaudit.solvers.trajectories.screening import Survey
+from recaudit.ties import TieKeys
 
 # What the bounds of cells and targets may hold, in bytes.
 _BOUND_BYTES = 1 << 28
@@ -115,10 +116,11 @@ def reach_top_after_top1(problem: RollOutProblem, epsilon: float, *, sequences: 
         upper = np.full(len(problem.targets), max(often, seldom))
         return tried.best.solution(upper, 0.0, tried.sequences, complete=False)
     best, top = BestRollOuts(problem), np.zeros(len(problem.targets), dtype=bool)
+    keys = problem.tie_keys().of_row()
     for cell in cells:
         left = np.flatnonzero(~best.found & ~np.isin(problem.targets, cell.state.items))
         best.put(left, seldom, seldom, cell.state.items, cell.ratings.vertices.mean(axis=0))
-        regions, followed = top_regions(cell, problem.candidates)
+        regions, followed = top_regions(cell, problem.candidates, keys)
         complete &= followed
         for item, region in regions:
             own = np.flatnonzero((problem.targets == item) & ~top)
@@ -141,12 +143,14 @@ class _Branch(NamedTuple):
         for first in range(0, len(self.ratings), height):
             yield self.ratings[first : first + height]
 
-    def extended(self, shown: BoolArray, values: FloatArray) -> Iterator[_Branch]:
+    def extended(self, problem: RollOutProblem, values: FloatArray) -> Iterator[_Branch]:
         """The same sequences, each with its next item and every star for it."""
-        free = torch.from_numpy(without(shown, self.state.items))
+        free = torch.from_numpy(without(problem.shown, self.state.items))
         slope, intercept = (aligned(array) for array in self.state.affine())
         scores = (aligned(part) @ slope.T + intercept for part in self.parts())
-        tops = np.concatenate([top_items(part, free.expand(part.shape), 1)[:, 0] for part in scores])
+        tops = np.concatenate(
+            [top_items(part, free.expand(part.shape), 1, problem.tie_keys(len(part)))[:, 0] for part in scores]
+        )
         for item in np.unique(tops[tops >= 0]):
             own = self.ratings[tops == item]
             stars = np.tile(values, len(own))
@@ -181,14 +185,15 @@ def _try_ratings(problem: RollOutProblem, policy: Policy, choices: list[FloatArr
     """Every roll-out in which each step is rated with one of its `choices`."""
     branches = [_Branch(problem.start, np.zeros((1, 0)))]
     for own in choices:
-        branches = [after for branch in branches for after in branch.extended(problem.shown, own)]
+        branches = [after for branch in branches for after in branch.extended(problem, own)]
     targets, best = problem.targets, BestRollOuts(problem)
     upper = np.full(len(targets), -np.inf)
     for branch in branches:
         allowed = without(problem.candidates, branch.state.items)
         slope, intercept = (aligned(array) for array in branch.state.affine())
         for part in branch.parts():
-            bounds = _log_probabilities(policy, aligned(part), slope, intercept, torch.from_numpy(allowed))
+            ties = problem.tie_keys(len(part))
+            bounds = _log_probabilities(policy, aligned(part), slope, intercept, torch.from_numpy(allowed), ties)
             logs, least, most = (array.numpy()[:, targets] for array in bounds)
             place = logs.argmax(axis=0)
             reached = logs[place, np.arange(len(targets))]
@@ -211,7 +216,7 @@ def _few_ratings(problem: RollOutProblem, most: int) -> list[FloatArray]:
 
 
 def _log_probabilities(
-    policy: Policy, ratings: Tensor, slope: Tensor, intercept: Tensor, allowed: Tensor
+    policy: Policy, ratings: Tensor, slope: Tensor, intercept: Tensor, allowed: Tensor, ties: TieKeys
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(sequences, items) each: log-probabilities at `ratings` (sequences, steps), and what rounding leaves of them.
 
@@ -224,13 +229,13 @@ def _log_probabilities(
         slope, intercept = slope - slope[leader], intercept - intercept[leader]
     scores = torch.addmm(intercept, ratings, slope.T)
     mask = allowed.expand(scores.shape)
-    value = policy.log_probabilities(scores, mask)
+    value = policy.log_probabilities(scores, mask, ties)
     errors = _UNIT * (ratings.shape[1] + 3) * torch.addmm(intercept.abs(), ratings.abs(), slope.abs().T)
     slack = _UNIT * (len(intercept) + 16 + 4 * value.abs().nan_to_num(posinf=0.0))
     if isinstance(policy, Softmax):
         surely = (scores - errors).masked_fill(~mask, -torch.inf).amax(dim=1, keepdim=True)
-        nowhere = ~mask | (policy.beta * (scores + errors - surely) < -_FAR_BELOW)
-        slack = slack + policy.beta * (errors + errors.masked_fill(nowhere, 0.0).amax(dim=1, keepdim=True))
+        nowhere = ~mask | (policy.fixed_beta * (scores + errors - surely) < -_FAR_BELOW)
+        slack = slack + policy.fixed_beta * (errors + errors.masked_fill(nowhere, 0.0).amax(dim=1, keepdim=True))
         return value, value - slack, (value + slack).clamp(max=0.0).masked_fill(~mask, -torch.inf)
     if isinstance(policy, Power):
         low, high = (scores - errors).clamp(min=0.0), (scores + errors).clamp(min=0.0)

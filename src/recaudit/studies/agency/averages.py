@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from recaudit.arrays import FloatArray
-from recaudit.metrics.intervals import Bootstrap
+from recaudit.metrics.inference import PairedDifference, SampleEstimate, estimate_difference, estimate_mean
 from recaudit.studies.reading import Quantity
 
 Rows = pl.DataFrame
@@ -28,7 +27,7 @@ def average(rows: Rows, column: str, scale: Callable[[Any], Any] = float) -> Qua
     if column not in rows.columns:
         return None
     values = rows[column].drop_nulls().drop_nans()
-    return _interval(values.to_numpy().astype(np.float64), scale, f"{len(values)} users") if len(values) else None
+    return _quantity(estimate_mean(values.to_numpy().astype(np.float64)), scale) if len(values) else None
 
 
 def contrast(
@@ -45,14 +44,10 @@ def contrast(
     signs = np.array([1.0, -1.0, -1.0, 1.0])[: values.shape[1]]
     found = values @ signs if len(values) else np.empty(0)
     found = found[np.isfinite(found)]
-    return _interval(found, scale, f"{len(found)} users") if len(found) else None
+    return _quantity(estimate_difference(found, np.zeros(len(found))), scale) if len(found) else None
 
 
-def _interval(values: FloatArray, scale: Callable[[Any], Any], over: str) -> Quantity:
-    bootstrap, n = Bootstrap(), len(values)
-    value = float(scale(values.mean()))
-    if n < 2:
-        return Quantity(value, over=over)
-    drawn = np.concatenate([counts @ values / n for counts in bootstrap.resamples(n)])
-    low, high = (float(scale(end)) for end in bootstrap.percentiles(drawn[:, None])[:, 0])
-    return Quantity(value, low, high, over)
+def _quantity(estimate: SampleEstimate | PairedDifference, scale: Callable[[Any], Any]) -> Quantity:
+    """An estimate on another scale."""
+    lower, upper = (None if end is None else float(scale(end)) for end in (estimate.lower, estimate.upper))
+    return Quantity(float(scale(estimate.value)), lower, upper, f"{estimate.n} users")

@@ -1,21 +1,18 @@
-"""Intervals of numbers that are made of means over users: each draw of users gives all of the means at once."""
+"""Intervals of numbers that are made of means over users, by a jackknife over blocks of users."""
 
 from __future__ import annotations
 
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.metrics.intervals import Bootstrap
-
-_BOOTSTRAP = Bootstrap()
+from recaudit.metrics.inference import assign_blocks, estimate_statistic
 
 
 @final
-class DrawnMeans:
-    """Means over users by name, and the same of every draw of users, for whatever is made of them."""
+class UserMeans:
+    """Means over users by name, and the same without each block of users, for whatever is made of them."""
 
     def __init__(self, users: int) -> None:
         self.users = users
@@ -27,22 +24,32 @@ class DrawnMeans:
         for sums, values in zip(held, (np.where(weights > 0, totals, 0.0), weights), strict=True):
             np.add.at(sums, users, values)
 
-    def drawn(self) -> dict[Any, FloatArray]:
-        """By name (1 + samples,): the mean over all users, then over each draw of them."""
+    def leave_blocks_out(self) -> dict[Any, FloatArray]:
+        """By name, the mean over all users, and then without each block of them, shape (1 + blocks,)."""
         totals, weights = (np.column_stack(parts) for parts in zip(*self._sums.values(), strict=True))
-        known = weights.any(axis=1)
-        totals, weights = totals[known], weights[known]
-        parts = [np.ones((1, len(totals))), *_BOOTSTRAP.resamples(len(totals))]
+        is_known = weights.any(axis=1)
+        totals, weights = totals[is_known], weights[is_known]
+        blocks = assign_blocks(len(totals))
+        is_in_block = np.eye(int(blocks.max()) + 1)[blocks]
+        kept = np.vstack([np.ones(len(totals)), 1 - is_in_block.T])
         with np.errstate(invalid="ignore"):
-            means: FloatArray = np.concatenate([(part @ totals) / (part @ weights) for part in parts])
+            means: FloatArray = (kept @ totals) / (kept @ weights)
         return dict(zip(self._sums, means.T, strict=True))
 
     def counts(self, name: Any) -> int:
-        """How many users a mean stands on."""
+        """Number of users that a mean stands on."""
         return int((self._sums[name][1] > 0).sum())
 
 
-def interval(drawn: NDArray[np.float64]) -> dict[str, float]:
-    """The number, and the interval that draws of users (1 + samples,) give it."""
-    lower, upper = _BOOTSTRAP.percentiles(drawn[1:, None])[:, 0].tolist()
-    return {"value": float(drawn[0]), "lower": lower, "upper": upper}
+def interval(values: FloatArray, users: int) -> dict[str, float | None]:
+    """The columns of a number and its interval.
+
+    Args:
+        values: The number over all users, and without each block of them, shape (1 + blocks,).
+        users: Number of users.
+    """
+    estimate = estimate_statistic(float(values[0]), values[1:], users)
+    ends = {"lower": estimate.lower, "upper": estimate.upper}
+    return {"value": estimate.value} | {
+        name: None if end is None or not np.isfinite(end) else end for name, end in ends.items()
+    }

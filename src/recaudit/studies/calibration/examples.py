@@ -11,9 +11,10 @@ from scipy.stats import binom
 
 from recaudit.arrays import FloatArray
 from recaudit.audits.calibration.measures import hellinger, kl
+from recaudit.metrics.inference import assign_blocks
 from recaudit.seeding import generator
 from recaudit.studies.calibration.comparators import binomial_diversity, disproportionality
-from recaudit.studies.calibration.drawing import DrawnMeans, interval
+from recaudit.studies.calibration.drawing import UserMeans, interval
 from recaudit.studies.calibration.plays import GENRE, plays
 
 
@@ -56,19 +57,15 @@ def titles(
     of = {name: weights[:, genres.names.index(name)] for name in (first, tenth)}
     if not shares:
         of = {name: (share > 0).astype(np.float64) for name, share in of.items()}
-    draw = generator(0, "titles")
-    everybody = np.ones(data.n_users)
+    blocks = assign_blocks(data.n_users)
     found = []
-    for each in [everybody, *(draw.multinomial(data.n_users, everybody / data.n_users) for _ in range(_DRAWS))]:
+    for each in [np.ones(data.n_users), *(blocks != block for block in range(int(blocks.max()) + 1))]:
         counts: FloatArray = np.asarray(data.csr.T @ each)
         p = {name: np.sort(counts * share)[::-1] / (counts * share).sum() for name, share in of.items()}
         found.append([p[tenth][0] / p[tenth][9], p[first][0] / p[tenth][9]])
-    drawn = np.array(found)
-    rows = [{"which": which, **interval(drawn[:, at])} for at, which in enumerate(("own", "other"))]
+    kept = np.array(found)
+    rows = [{"which": which, **interval(kept[:, at], data.n_users)} for at, which in enumerate(("own", "other"))]
     return pl.DataFrame(rows).with_columns(users=pl.lit(data.n_users))
-
-
-_DRAWS = 200
 
 
 def sizes(log: Mapping[str, Any]) -> pl.DataFrame:
@@ -98,14 +95,14 @@ def two_steps(users: int, genres: int, titles_each: int, length: int, draws: int
     others = [_listed(p, log_p + draw.gumbel(size=p.shape), genres, length) for _ in range(draws)]
     hits, genres_of = zip(*others, strict=True)
     found["expected"] = (np.mean(hits, axis=0), np.mean(genres_of, axis=0))
-    means = DrawnMeans(users)
+    means = UserMeans(users)
     for name, (hit, q) in found.items():
         for metric, values in (("hit", hit), ("kl", kl(interests, q))):
             means.add((name, metric), np.arange(users), values, np.ones(users))
-    drawn = means.drawn()
+    drawn = means.leave_blocks_out()
     for name, metric in [(name, metric) for name in ("drawn", "expected") for metric in ("hit", "kl")]:
         drawn[f"ranked less {name}", metric] = drawn["ranked", metric] - drawn[name, metric]
-    rows = [{"lists": name, "metric": metric, **interval(each)} for (name, metric), each in drawn.items()]
+    rows = [{"lists": name, "metric": metric, **interval(each, users)} for (name, metric), each in drawn.items()]
     return pl.DataFrame(rows).with_columns(users=pl.lit(users))
 
 

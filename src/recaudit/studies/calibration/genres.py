@@ -10,10 +10,9 @@ import polars as pl
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.calibration.measures import kl
-from recaudit.metrics.intervals import Bootstrap
 from recaudit.policies.calibrated import Calibrated
 from recaudit.solvers.lists.objective import list_distribution
-from recaudit.studies.calibration.drawing import DrawnMeans, interval
+from recaudit.studies.calibration.drawing import UserMeans, interval
 from recaudit.studies.calibration.measures import LENGTHS, history_of, reranked
 from recaudit.studies.calibration.plays import GENRE, fitted
 
@@ -70,13 +69,16 @@ def spread(
             {"weight": weight, "what": "share", "at": float(at), "value": float(each)}
             for at, each in zip(edges, share, strict=False)
         ]
-        draws = [each.astype(np.int64) for block in Bootstrap().resamples(len(values)) for each in block]
-        deciles = np.array([np.quantile(np.repeat(values, each), (0.1, 0.5, 0.9)) for each in draws])
-        deciles = np.vstack([np.quantile(values, (0.1, 0.5, 0.9)), deciles])
-        means = DrawnMeans(len(values))
+        low, median, high = np.quantile(values, (0.1, 0.5, 0.9))
+        means = UserMeans(len(values))
         means.add("nearer", np.arange(len(values)), (values < apart[0]).astype(np.float64), np.ones(len(values)))
-        found = {"median": deciles[:, 1], "range": deciles[:, 2] / deciles[:, 0], **means.drawn()}
-        rows += [{"weight": weight, "what": what, "at": None, **interval(each)} for what, each in found.items()]
+        # A jackknife does not give intervals of quantiles.
+        numbers: dict[str, dict[str, float | None]] = {
+            "median": {"value": median, "lower": None, "upper": None},
+            "range": {"value": high / low, "lower": None, "upper": None},
+            "nearer": interval(means.leave_blocks_out()["nearer"], len(values)),
+        }
+        rows += [{"weight": weight, "what": what, "at": None, **number} for what, number in numbers.items()]
     return pl.DataFrame(rows, schema_overrides={"at": pl.Float64}).with_columns(users=pl.lit(apart.shape[1]))
 
 
@@ -97,7 +99,7 @@ def representation(
     """
     shown = _shown(log, held, split, model, (0.0, weight), everybody=everybody)
     worst = _worst(shown.apart[0])
-    means, rows_of = DrawnMeans(len(worst)), np.arange(len(worst))
+    means, rows_of = UserMeans(len(worst)), np.arange(len(worst))
     p = shown.p[worst]
     for at, genre in enumerate(shown.genres):
         numbers = {"history": p[:, at]}
@@ -111,12 +113,12 @@ def representation(
         numbers["shorter"] = numbers["length"] - numbers["length_after"]
         for what, values in numbers.items():
             means.add((genre, what), rows_of, values, np.ones(len(worst)))
-    drawn = means.drawn()
+    drawn = means.leave_blocks_out()
     lengths = np.stack([drawn[genre, "length_after"] for genre in shown.genres])
     for at, genre in enumerate(shown.genres):
         drawn[genre, "missed"] = drawn[genre, "under"] / np.maximum(drawn[genre, "history"], 1e-12)
         drawn[genre, "lead"] = lengths[at] - np.delete(lengths, at, axis=0).max(axis=0)
-    rows = [{"genre": genre, "what": what, **interval(each)} for (genre, what), each in drawn.items()]
+    rows = [{"genre": genre, "what": what, **interval(each, len(worst))} for (genre, what), each in drawn.items()]
     return pl.DataFrame(rows).with_columns(users=pl.lit(len(worst)))
 
 
@@ -130,7 +132,7 @@ def crowding(log: Mapping[str, Any], held: float, split: int, model: Mapping[str
     """
     shown = _shown(log, held, split, model, (0.0, weight))
     worst = _worst(shown.apart[0])
-    p, means, everybody = shown.p[worst], DrawnMeans(len(worst)), np.arange(len(worst))
+    p, means, everybody = shown.p[worst], UserMeans(len(worst)), np.arange(len(worst))
     lesser, main = (p > 0) & (p <= LESSER), p.argmax(axis=1)
     some = np.asarray(lesser.any(axis=1), dtype=np.float64)
     for after, q in zip(("", "_after"), shown.q[:, worst], strict=True):
@@ -141,7 +143,9 @@ def crowding(log: Mapping[str, Any], held: float, split: int, model: Mapping[str
         for what, values in (("main", more), ("amplified", more > 0), ("crowded", crowded)):
             means.add(f"{what}{after}", everybody, values.astype(np.float64), np.ones(len(worst)))
     rows: list[dict[str, object]]
-    rows = [{"genre": "", "what": what, **interval(each)} for what, each in means.drawn().items()]
+    rows = [
+        {"genre": "", "what": what, **interval(each, len(worst))} for what, each in means.leave_blocks_out().items()
+    ]
     example = worst[np.argmax(shown.plays[worst])]
     shares = {"history": shown.p[example], "own": shown.q[0, example], "reranked": shown.q[1, example]}
     for what, values in shares.items():

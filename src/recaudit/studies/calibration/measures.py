@@ -21,7 +21,7 @@ from recaudit.policies.calibrated import Calibrated, ScoreTransform
 from recaudit.seeding import generator
 from recaudit.solvers.lists.calibrated import Horizon
 from recaudit.solvers.lists.objective import list_distribution
-from recaudit.studies.calibration.drawing import DrawnMeans, interval
+from recaudit.studies.calibration.drawing import UserMeans, interval
 from recaudit.studies.calibration.plays import GENRE, fitted, split_of
 
 LENGTHS = (10, 50)
@@ -55,7 +55,7 @@ def tradeoff(
     means = None
     for split in splits:
         fit, test = fitted(log, held, split, model)
-        means = means or DrawnMeans(test.n_users)
+        means = means or UserMeans(test.n_users)
         users = np.arange(test.n_users) if everybody else np.flatnonzero(test.user_counts)
         policy = Calibrated(horizon=horizon, transform=transform)
         lists = reranked(fit, users, [in_base(weight, base) for weight in weights], policy, pool)
@@ -65,7 +65,7 @@ def tradeoff(
                 for name, (totals, counts) in _numbers(fit.data, test, users, each, unit).items():
                     means.add((name, length, weight), users, totals, counts)
     assert means is not None
-    drawn, first = means.drawn(), weights[0]
+    drawn, first = means.leave_blocks_out(), weights[0]
     counted = {key: means.counts(key) for key in drawn}
     for length, weight in [(length, weight) for length in LENGTHS for weight in weights]:
         for name, of in (("kept", "recall"), ("left", "kl")):
@@ -75,9 +75,9 @@ def tradeoff(
         drawn["shorter", length, weight] = drawn["kl", LENGTHS[0], weight] - drawn["kl", length, weight]
         drawn["slower", length, weight] = drawn["left", length, weight] - drawn["left", LENGTHS[0], weight]
     rows = [
-        {"metric": name, "length": length, "weight": weight, **interval(values)}
-        | {"users": counted.get((name, length, weight), counted["recall", length, weight])}
+        {"metric": name, "length": length, "weight": weight, **interval(values, users), "users": users}
         for (name, length, weight), values in drawn.items()
+        for users in [counted.get((name, length, weight), counted["recall", length, weight])]
     ]
     return pl.DataFrame(rows)
 
@@ -163,9 +163,16 @@ def grid(
             }
             model = WALS(values="ones", iterations=count, **settings).fit(inner.train, 0)
             lists = reranked(model, users, [0.0], Calibrated(horizon="prefix"))[LENGTHS[-1]][0]
-            means = DrawnMeans(len(users))
+            means = UserMeans(len(users))
             means.add("recall", np.arange(len(users)), _hits(inner.test, users, lists) / relevant, np.ones(len(users)))
-            rows.append({**settings, "iterations": count, **interval(means.drawn()["recall"]), "users": len(users)})
+            rows.append(
+                {
+                    **settings,
+                    "iterations": count,
+                    **interval(means.leave_blocks_out()["recall"], len(users)),
+                    "users": len(users),
+                }
+            )
     return pl.DataFrame(rows)
 
 
@@ -180,7 +187,7 @@ def optimality(
     chosen = np.flatnonzero((fit.data.user_counts > 0) & (test.user_counts > 0))
     chosen = np.sort(generator(0, "optimality").permutation(chosen)[:users])
     scores, allowed = fit.scores(chosen).numpy(), ~fit.data.seen(chosen)
-    means = DrawnMeans(len(chosen))
+    means = UserMeans(len(chosen))
     for horizon in get_args(Horizon):
         calibrator = Calibrator(Calibrated(horizon=horizon), fit.data)
         for weight in weights:
@@ -189,7 +196,7 @@ def optimality(
             for what, values in (("below", (solved.value < solved.plain).astype(np.float64)), ("gap", solved.gap)):
                 means.add((horizon, weight, what), np.arange(len(chosen)), values, np.ones(len(chosen)))
     rows = [
-        {"horizon": horizon, "weight": weight, "what": what, **interval(each), "users": len(chosen)}
-        for (horizon, weight, what), each in means.drawn().items()
+        {"horizon": horizon, "weight": weight, "what": what, **interval(each, len(chosen)), "users": len(chosen)}
+        for (horizon, weight, what), each in means.leave_blocks_out().items()
     ]
     return pl.DataFrame(rows)

@@ -12,7 +12,7 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.policies.calibrated import Calibrated
 from recaudit.seeding import generator
 from recaudit.solvers.lists.objective import SMOOTHING, CategoryVectors
-from recaudit.studies.calibration.drawing import DrawnMeans, interval
+from recaudit.studies.calibration.drawing import UserMeans, interval
 from recaudit.studies.calibration.measures import LENGTHS, history_of, in_base, reranked
 from recaudit.studies.calibration.plays import GENRE, fitted
 
@@ -53,9 +53,16 @@ def overlap(
     for name, lists in others.items():
         for weight, own, other in zip(weights, ours, lists, strict=True):
             same = np.array([len(np.intersect1d(*pair)) / length for pair in zip(own, other, strict=True)])
-            means = DrawnMeans(len(chosen))
+            means = UserMeans(len(chosen))
             means.add("same", np.arange(len(chosen)), same, np.ones(len(chosen)))
-            rows.append({"lists": name, "weight": weight, **interval(means.drawn()["same"]), "users": len(chosen)})
+            rows.append(
+                {
+                    "lists": name,
+                    "weight": weight,
+                    **interval(means.leave_blocks_out()["same"], len(chosen)),
+                    "users": len(chosen),
+                }
+            )
     return pl.DataFrame(rows)
 
 

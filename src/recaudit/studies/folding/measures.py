@@ -205,7 +205,7 @@ def _folding(model: FactorModel, related: Relatedness) -> float:
 
 def _lists(model: FactorModel, related: Relatedness) -> dict[str, float]:
     """Folding of what would be shown; intervals over users are not asked for."""
-    found = Folding(relatedness=(related,), samples=2).run(model)
+    found = Folding(relatedness=(related,)).run(model)
     return {name: found[name] for name in LISTS}
 
 

@@ -16,7 +16,7 @@ from recaudit.audits.audit import definitions
 from recaudit.audits.result import Result
 from recaudit.registry import AUDITS
 from recaudit.report.kit.charts import Figure
-from recaudit.runs.comparison import decided, differences
+from recaudit.runs.comparison import decide, differences
 from recaudit.status import Status
 from recaudit.studies import figures
 from recaudit.studies.own.config import BASE, OwnStudyConfiguration, StudyMetric
@@ -110,10 +110,10 @@ class Findings:
     def reading(self) -> str:
         """How differences are to be read."""
         told = (
-            "A difference is the number with the change less the number without it. Its interval is of a paired "
-            "bootstrap: the same people are drawn for both, so that what they share cancels. Verdicts are corrected "
-            "(Holm) for how many numbers of a model are looked at: better and worse as the metric has it, changed "
-            "where it has neither, not shown where it may be chance."
+            "A difference is the number with the change minus the number without it, for the users that both "
+            "measured: each user is compared with themselves. Verdicts are corrected (Holm) for the number of metrics "
+            "of a model: better and worse by the metric's definition, changed for a metric that has no better, not "
+            "shown if the difference may be chance, not known with too few users."
         )
         if len(self.seeds) > 1:
             told += (
@@ -231,16 +231,14 @@ class Findings:
             untouched = self._below(place)[label, audit].experiment == after.experiment
             if untouched or before.experiment == after.experiment or before.lacking or after.lacking:
                 continue
-            own = before.result.audit
-            found = differences(
-                before.result, after.result, own.bootstrap(before.result.rng), drawn=_drawn(before, after)
-            )
+            confidence = before.settings["asked"]["confidence"]
+            found = differences(before.result, after.result, confidence=confidence)
             names = [m.name for m in self._metrics(audit) if label in (m.models or self.config.labels)]
             frames.append(found.filter(pl.col("metric").is_in(names)).with_columns(audit=pl.lit(audit)))
         if not frames:
             return
         confidence = next(iter(below.values())).settings["asked"]["confidence"]
-        found = decided(pl.concat(frames).drop_nulls("difference"), confidence, "holm")
+        found = decide(pl.concat(frames).drop_nulls("difference"), "holm", 1 - confidence)
         for row in found.iter_rows(named=True):
             over = f"{row['users']:,} users"
             difference = Quantity(row["difference"], row["lower"], row["upper"], over)
@@ -260,14 +258,6 @@ class Findings:
         table = pl.DataFrame(drawn).with_columns(published=pl.lit(row.published.value, dtype=pl.Float64))
         theirs = None if row.published.value is None else "published"
         return figures.bars(row.name, table, "rung", "value", title=row.name, published=theirs)
-
-
-def _drawn(before: MeasuredAudit, after: MeasuredAudit) -> bool:
-    """Whether both drew their people from the same log, or one of them did."""
-    settings = before.settings, after.settings
-    names = AUDITS[before.settings["audit"]].drawn
-    same = before.settings["log"][0] == after.settings["log"][0]
-    return same and any(isinstance(one["asked"].get(name), int) for one in settings for name in names)
 
 
 def _digits(found: Iterable[Quantity], printed: str) -> int:

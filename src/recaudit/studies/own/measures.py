@@ -22,7 +22,7 @@ from recaudit.runs.comparison import compared_by
 from recaudit.runs.configuration import Configuration
 from recaudit.specification import as_data
 
-_TABLE, _REASON = "table", "reason"
+_TABLE, _REASON = "table", "cause"
 """Columns of an experiment's table: which table of the audit a row is of, and why the model has no answer."""
 
 

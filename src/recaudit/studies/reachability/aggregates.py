@@ -11,11 +11,9 @@ from scipy import stats
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.metrics.intervals import Bootstrap
+from recaudit.metrics.inference import assign_blocks, compute_jackknife_error
 from recaudit.seeding import generator
 
-RESAMPLES = 200
-"""Of the users, for an interval."""
 _ABOVE = 0.05
 _QUARTERS = 4
 _BINS = np.arange(-12.0, 0.25, 0.25)
@@ -56,21 +54,21 @@ class Reached:
             means: FloatArray = totals / self.log.item_counts
         return means
 
-    def correlations(self, seed: int) -> pl.DataFrame:
+    def correlations(self) -> pl.DataFrame:
         """Spearman's, of popularity with availability over items, and of experience with discovery over users.
 
-        The interval is the bootstrap's standard error over users around the number: a resample has fewer different
-        users, and so less exact availabilities, which correlate less.
+        The standard error is that of a jackknife over blocks of users.
         """
-        weights = np.concatenate(list(Bootstrap(samples=RESAMPLES, rng=seed).resamples(len(self.users))))
+        blocks = assign_blocks(len(self.users))
+        is_kept = blocks != np.arange(int(blocks.max()) + 1)[:, None]
+        weights = is_kept.astype(np.float64)
         experience = self.log.user_counts[self.users].astype(np.float64)
-        drawn = np.stack([np.repeat(np.arange(len(experience)), weight) for weight in weights.astype(np.int64)])
         rated = self.log.item_counts > 0
         prevalence = _spearman(self.popularity[rated], self.log.item_counts[rated].astype(np.float64))
         rows: list[tuple[str, float, float | None]] = [("prevalence", float(prevalence[0]), None)]
         for name, values in self._kinds.items():
             discovery = self.discovery(values)
-            error = _spread(_spearman(experience[drawn], discovery[drawn]))
+            error = _error(np.array([_spearman(experience[kept], discovery[kept])[0] for kept in is_kept]))
             rows.append((f"{name} availability", *self._of_items(values, weights)))
             rows.append((f"{name} discovery", float(_spearman(experience, discovery)[0]), error))
         schema = {"name": pl.String, "value": pl.Float64, "error": pl.Float64}
@@ -89,7 +87,7 @@ class Reached:
         availability = filled.sum(axis=0) / known.sum(axis=0)
         with np.errstate(invalid="ignore"):
             again = (weights @ filled) / (weights @ known)
-        # An item whose users were all left out of a resample stays as it is.
+        # An item whose users are all in one block stays as it is without it.
         return _correlated(self.popularity[asked], availability, np.where(np.isnan(again), availability, again))
 
     def by_popularity(self) -> pl.DataFrame:
@@ -150,7 +148,7 @@ class Reached:
 def summarized(reached: Reached, seed: int) -> pl.DataFrame:
     """One table: rows of the kinds "correlation", "popularity", "user", "histogram" and "point"."""
     parts = [
-        reached.correlations(seed),
+        reached.correlations(),
         reached.by_popularity(),
         reached.people(),
         reached.histograms(),
@@ -175,11 +173,10 @@ def _spearman(x: FloatArray, y: FloatArray) -> FloatArray:
 
 
 def _correlated(x: FloatArray, y: FloatArray, again: FloatArray) -> tuple[float, float]:
-    """The correlation of x and y (n,), and its standard deviation over the rows of `again` (resamples, n)."""
-    return float(_spearman(x, y)[0]), _spread(_spearman(x, again))
+    """The correlation of x and y (n,), and its standard error from y without each block, `again` (blocks, n)."""
+    return float(_spearman(x, y)[0]), _error(_spearman(x, again))
 
 
-def _spread(replicates: FloatArray) -> float:
-    """Their standard deviation; NaN where there are not two."""
-    known = replicates[np.isfinite(replicates)]
-    return float(known.std(ddof=1)) if len(known) > 1 else float("nan")
+def _error(without_block: FloatArray) -> float:
+    """Standard error by the jackknife; NaN if a correlation is not defined without some block."""
+    return compute_jackknife_error(without_block) if np.isfinite(without_block).all() else float("nan")

@@ -20,7 +20,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.data.splits import random
 from recaudit.engines.base import blocks
 from recaudit.interventions import Actions, FutureEdits, HistoryEdits, Interval, NextK
-from recaudit.metrics.intervals import Bootstrap
+from recaudit.metrics.intervals import Ratio, estimate_ratio
 from recaudit.models.base import FittedModel
 from recaudit.models.factor.model import FactorModel
 from recaudit.policies import Softmax
@@ -63,7 +63,8 @@ def audit(
     best, predicted = matrices(
         pairs.drop_nulls("value"), fitted.data.user_ids.gather(people), fitted.data.item_ids, "value", "baseline"
     )
-    plain = asked.policy.log_probabilities(fitted.scores(people), torch.from_numpy(allowed)).exp().numpy()
+    ties = fitted.data.tie_keys(people)
+    plain = asked.policy.log_probabilities(fitted.scores(people), torch.from_numpy(allowed), ties).exp().numpy()
     reached = Reached(
         fitted.data, people, allowed.sum(axis=1), best, predicted, np.where(np.isnan(best), np.nan, plain)
     )
@@ -97,12 +98,12 @@ def held_out_error(log: str, model: Mapping[str, Any], seed: int) -> pl.DataFram
     test = split.test
     pairs = test.users.astype(np.int64), test.items.astype(np.int64)
     squares = (np.clip(fitted.pair_scores(*pairs), *_range(split.train)) - test.ratings) ** 2
-    totals = np.bincount(test.users, weights=squares, minlength=test.n_users)
-    draws = Bootstrap(samples=200, rng=seed).resamples(test.n_users)
-    errors = np.concatenate([(weights @ totals) / (weights @ test.user_counts) for weights in draws])
-    low, high = np.quantile(errors, [0.025, 0.975])
+    totals, weights = (
+        np.bincount(test.users, each, test.n_users).astype(np.float64) for each in (squares, np.ones(len(test)))
+    )
+    estimate = estimate_ratio(Ratio("squared error", totals, weights, test.n_users), (0.0, None))
     numbers = (len(log_of(log).user_ids), len(log_of(log).item_ids), len(log_of(log)))
-    row = {"value": squares.mean(), "lower": low, "upper": high}
+    row = {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper}
     return pl.DataFrame([row | dict(zip(("users", "items", "ratings"), numbers, strict=True))])
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from math import hypot, isfinite
 
 import numpy as np
 import polars as pl
 
-from recaudit.arrays import FloatArray, IntArray
-from recaudit.metrics.intervals import Bootstrap
+from recaudit.arrays import FloatArray
+from recaudit.metrics.inference import assign_blocks, estimate_mean, estimate_statistic
 from recaudit.studies.reading import Published, Quantity
 from recaudit.studies.study import Results
 
@@ -73,14 +72,11 @@ def joined(results: Results, names: Mapping[str, str], column: str) -> FloatArra
 
 
 def over_users(table: FloatArray, each: Callable[[FloatArray], FloatArray]) -> Quantity:
-    """The mean of what `each` makes of (users, audits), with a bootstrap interval over users."""
+    """The mean of what `each` makes of (users, audits), with an interval over users."""
     values = each(table)
     values = values[np.isfinite(values)]
-    means = np.concatenate(
-        [weights @ values / len(values) for weights in Bootstrap(samples=1000).resamples(len(values))]
-    )
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Quantity(float(values.mean()), float(low), float(high), f"{len(values)} users")
+    estimate = estimate_mean(values)
+    return Quantity(estimate.value, estimate.lower, estimate.upper, f"{len(values)} users")
 
 
 def wider(results: Results, first: str, second: str, column: str) -> Quantity | None:
@@ -89,15 +85,11 @@ def wider(results: Results, first: str, second: str, column: str) -> Quantity | 
         return None
     table = joined(results, {"first": first, "second": second}, column)
     table = table[np.isfinite(table).all(axis=1)]
-    draws = np.concatenate(list(_counts(len(table))))
-    spread = [np.diff(np.repeat(table, weights, axis=0).std(axis=0))[0] for weights in draws]
-    low, high = np.quantile(spread, [0.025, 0.975])
-    return Quantity(float(-np.diff(table.std(axis=0))[0]), float(-high), float(-low), f"{len(table)} users")
-
-
-@cache
-def _counts(n: int) -> tuple[IntArray, ...]:
-    return tuple(weights.astype(np.int64) for weights in Bootstrap(samples=500).resamples(n))
+    blocks = assign_blocks(len(table))
+    kept = [np.ones(len(table), dtype=bool), *(blocks != block for block in range(int(blocks.max()) + 1))]
+    spreads = np.array([-np.diff(table[some].std(axis=0))[0] for some in kept])
+    estimate = estimate_statistic(float(spreads[0]), spreads[1:], len(table))
+    return Quantity(estimate.value, estimate.lower, estimate.upper, f"{len(table)} users")
 
 
 def less(first: Quantity | None, second: Quantity | None) -> Quantity | None:

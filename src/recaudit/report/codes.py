@@ -1,0 +1,95 @@
+"""Codes of everything that a report states. A published code is never given another meaning; sentences may change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+CODES: Mapping[str, str] = MappingProxyType(
+    {
+        # Findings
+        "accuracy.above-baseline": "A model ranks better than the best baseline.",
+        "accuracy.below-baseline": "A model ranks worse than the best baseline.",
+        "accuracy.above-other-model": "The best ranking model ranks better than another model.",
+        "accuracy.rating-error-and-ranking-disagree": "The model with the lowest rating error ranks worse.",
+        "accuracy.group-differs": "Ranking quality of a group of users differs from that of all other users.",
+        "accuracy.rare-items-found-less": "Rare held-out items are found less often than popular ones.",
+        "exposure.group-differs": "Popularity lift of a group of users differs from that of all other users.",
+        "exposure.items-never-shown": "Items are in no user's list, although the lists could hold all.",
+        "exposure.popular-items-amplified": "Popular items have a larger share of recommendations than of ratings.",
+        "exposure.categories-differ-from-ratings": "Categories have another share of recommendations than of ratings.",
+        "reachability.influence": "Users can make an item more likely at best, on average.",
+        "reachability.little-influence": "The best lift is below 1.1 on average.",
+        "reachability.negative-influence": "The best lift is below 1 on average.",
+        "reachability.group-differs": "Discovery of a group of users differs from that of all other users.",
+        "reachability.popular-items-more-available": "At best, popular items are more available than rare ones.",
+        "reachability.items-out-of-reach": "Items that no measured user can make likelier than by chance.",
+        "recourse.outcomes-impossible": "Outcomes that no allowed ratings bring about.",
+        "recourse.group-differs": "Effort or reach of a group of users differs from that of all other users.",
+        "agency.own-influence": "Users can make an item more likely with their last or next ratings.",
+        "agency.unstable-pairs": "Users whose lists another user can overturn.",
+        "agency.no-unstable-pairs": "No measured pair of users is unstable.",
+        "agency.popular-items-differ": "Popular items can be lifted further, or less far, than intermediate ones.",
+        "agency.active-users-differ": "Active users move others further, or less far, than users in between.",
+        "folding.spurious-recommendations": "More than 1% of what a model shows is not related to the user.",
+        "folding.rating-error-and-folding-disagree": "The model with the lower rating error folds more.",
+        "reranking.calibration-improves": "Re-ranked lists are closer to the users' interests.",
+        # Cautions
+        "accuracy.not-shown-to-differ-from-baseline": "A model is not shown to differ from the best baseline.",
+        "accuracy.used-held-out-interactions": "A model has probably used held-out interactions.",
+        "accuracy.users-left-out": "A notable share of the users has no relevant held-out item.",
+        "exposure.coverage-limited-by-users": "The lists of the measured users cannot hold the catalogue.",
+        "reachability.not-solved": "The best chance of some pairs is not known exactly.",
+        "reachability.pairs-left-out": "Reachability does not apply to a notable share of the pairs.",
+        "recourse.not-decided": "The least effort of some outcomes is not known.",
+        "fidelity.not-checked": "No refit has checked the update rule of a model.",
+        "fidelity.doubtful": "Refits hardly confirm the update rule of a model.",
+        "results.failed": "Numbers could not be computed.",
+        "results.no-model": "No model of the run has a result of an audit.",
+        "results.overlap": "A model was trained on held-out pairs of a user and an item.",
+        "lists.ties": "Lists of more than 1% of the users depend on ties of scores.",
+        "service.failed-queries": "A service gave no answer for some of its users.",
+        "service.earlier-answers": "A run used answers of a service that an earlier run had queried.",
+        "service.shared-answers": "Two runs that are compared used the same answers of a service.",
+        "service.few-users": "A service was queried for fewer than 100 users.",
+        # Findings of a comparison; what two runs cannot be compared in has codes of its own
+        "comparison.worse": "A number of all users is worse in the second run.",
+        "comparison.better": "A number of all users is better in the second run.",
+        "comparison.changed": "A number of all users changed, of a metric without a better direction.",
+        "comparison.group-worse": "A number of a group is worse in the second run, and not shown to be for all users.",
+        # Outcome of a run
+        "verdict.findings": "There are findings.",
+        "verdict.nothing-shown": "Differences were tested, and none is significant.",
+        "verdict.nothing-tested": "The audits of the run have numbers, and no tests.",
+        "verdict.nothing-measured": "No audit of the run has a number.",
+        # Headlines of a run
+        "headline.ranking-quality": "Ranking quality of the best ranking model.",
+        "headline.user-influence": "How much likelier users can make an item.",
+        "headline.rating-error": "Rating error.",
+        "headline.recall": "Share of the relevant held-out items that are found.",
+        "headline.never-shown": "Share of the catalogue that is in no user's list.",
+        "headline.popularity": "Popularity of the lists against the users' own choices.",
+        "headline.group-differs": "Group of users whose ranking quality differs most from that of all others.",
+        # Simulations
+        "simulation.best": "A recommender is liked better than the next.",
+        "simulation.best-not-shown": "The best recommender is not shown to differ from others.",
+        "simulation.best-not-tested": "There are fewer than four trials.",
+        "simulation.prediction": "Whether offline metrics predict the order by mean rating.",
+        "simulation.prediction-not-tested": "Too few trials or recommenders to test a prediction.",
+        "simulation.order-differs": "Two recommenders are in another order offline than by mean rating.",
+        "simulation.order-not-shown-to-differ": "Ranks offline and by mean rating differ, not significantly.",
+        "simulation.exploring-better": "A recommender that explores is liked better at the end.",
+        "simulation.exploring-worse": "All recommenders that explore are liked less at the end.",
+        "simulation.exploring-not-shown": "Exploring is not shown to make a difference.",
+        "simulation.exploring-not-tested": "There are fewer than four trials.",
+        "simulation.tastes-moved": "Tastes moved.",
+        "simulation.tastes-moved-differently": "Tastes moved more with one recommender than with another.",
+        "simulation.tastes-did-not-move": "Tastes did not move.",
+        "headline.mean-rating": "Mean rating of the recommender that is liked best.",
+        "headline.prediction-ndcg": "Rank correlation of nDCG with the mean rating.",
+        "headline.prediction-rmse": "Rank correlation of RMSE with the mean rating.",
+        "headline.order": "Recommender whose rank differs most.",
+        "headline.drift": "How far tastes moved.",
+    }
+)
+"""What each code states."""
