@@ -45,8 +45,9 @@ const editing = () => payload.view(state.editor, state.model);
 const model = () => payload.models[state.model];
 const byOther = () => state.editor !== state.person;
 
-/** Change the state and show it; `done` puts it into the history, else it stands in the address alone.
- * @param {(next: State) => void} edit @param {boolean} done */
+/** Change the state, show it, and write it to the address. The address is written by the history API, which is
+ * synchronous: a reload right after a key press keeps the change, which a navigation to the new address would lose.
+ * @param {(next: State) => void} edit @param {boolean} done If true, the change becomes an entry of the history. */
 function change(edit, done) {
   const next = { ...state, stars: [...state.stars] };
   edit(next);
@@ -54,8 +55,8 @@ function change(edit, done) {
   show();
   const hash = written(state, payload);
   if (hash === location.hash) return;
-  if (done) location.hash = hash;
-  else location.replace(hash);
+  if (done) history.pushState(null, "", hash);
+  else history.replaceState(null, "", hash);
 }
 
 /** What does not follow from the ratings: names, controls, history; whether anything had to be made anew. */
