@@ -1,6 +1,6 @@
 """The cases whose numbers are frozen, in the names of the start commit.
 
-Audits mostly run on vectors, weights and functions that are made here, so that a change of training leaves them alone.
+Audits mostly run on vectors, weights and functions that are made here, and a change of training leaves them alone.
 The recommenders that are trained have cases of their own.
 """
 
@@ -35,7 +35,7 @@ class Case:
     """A function from the package to named tables."""
 
     family: str
-    """What its tables are called in the declared changes: the audit, "scores", "lists", "solver", ..."""
+    """Name of its tables in the declared changes: the audit, "scores", "lists", "solver", ..."""
     make: Callable[[Package], Tables]
     is_sample: bool = False
     """If True, the case is in the sample that is committed and compared by a test."""
@@ -56,8 +56,8 @@ LEFT_OUT_OF_SAMPLE = ("people", "terms")
 def kinds_in(value: Any) -> set[str]:
     """Return the kinds of all parts in settings."""
     if isinstance(value, Mapping):
-        own = {value["kind"]} if "kind" in value else set()
-        return own.union(*map(kinds_in, value.values()))
+        kind = {value["kind"]} if "kind" in value else set()
+        return kind.union(*map(kinds_in, value.values()))
     return set().union(*map(kinds_in, value)) if isinstance(value, list | tuple) else set()
 
 
@@ -89,7 +89,7 @@ def movielens(package: Package) -> Data:
         raise NotAvailableError("RECAUDIT_DATA is not set")
     folder = Path(os.environ["RECAUDIT_DATA"]) / "ml-100k"
     if not folder.is_dir():
-        raise NotAvailableError(f"there is no folder {folder}")
+        raise NotAvailableError(f"the folder {folder} does not exist")
     ratings = package.call("datasets.load", "ml-100k", folder).frame()
     users = ratings["user"].unique().sort().gather_every(4).head(200)
     ratings = ratings.filter(pl.col("user").is_in(users.to_list()))
@@ -237,9 +237,9 @@ def given_lists(package: Package, data: Any) -> Any:
     """Make a model from lists, some of them short; two users have none."""
     model = vectors(package, data)
     lists = package.recommend(model, 10)["lists"].select("user", "item", "rank")
-    kept = pl.col("rank") <= 10 - pl.col("user").rank("dense") % 4
+    in_length = pl.col("rank") <= 10 - pl.col("user").rank("dense") % 4
     users = lists["user"].unique(maintain_order=True).slice(2)
-    return package.call("models.from_lists", lists.filter(kept, pl.col("user").is_in(users.to_list())), data)
+    return package.call("models.from_lists", lists.filter(in_length, pl.col("user").is_in(users.to_list())), data)
 
 
 def given_scores(package: Package, data: Any) -> Any:
@@ -932,7 +932,7 @@ def solver_lists(package: Package) -> Tables:
     shares[:, 0] += 1 - shares.sum(axis=1)
     lists = package.find("solvers.calibrated_lists")
     categories = package.find("solvers.CategoryVectors").of(sparse.csr_array(np.maximum(shares, 0.0)))
-    found = lists(
+    solution = lists(
         draw.normal(size=(6, 25)),
         np.ones((6, 25), dtype=bool),
         categories,
@@ -941,7 +941,7 @@ def solver_lists(package: Package) -> Tables:
             "calibrated_lists", {"weight": 0.7, "size": 6, "horizon": "list", "certify": True}
         ),
     )
-    return solution_tables(found)
+    return solution_tables(solution)
 
 
 SOLVERS: Mapping[str, tuple[Callable[[Package], Tables], bool]] = {
@@ -985,7 +985,7 @@ def folding_tradeoff(package: Package) -> Tables:
     """Vary dimensions and weights of WALS."""
     data = small(package)
     package.trained.add("wals")
-    found = package.call(
+    tradeoff = package.call(
         "folding_tradeoff",
         data.train,
         test=data.test,
@@ -994,14 +994,14 @@ def folding_tradeoff(package: Package) -> Tables:
         recommender=package.part("models", "wals", iterations=3),
         k=5,
     )
-    return {"cells": found.cells}
+    return {"cells": tradeoff.cells}
 
 
 def geometry(package: Package) -> Tables:
     """Record which items can be the top one."""
     data = small(package).train
-    found = package.call("audits.geometry", given_vectors(package, data), users=data.user_ids.head(3).to_list())
-    return {"pairs": found.frame, "users": found.users}
+    result = package.call("audits.geometry", given_vectors(package, data), users=data.user_ids.head(3).to_list())
+    return {"pairs": result.frame, "users": result.users}
 
 
 def reranked(package: Package) -> Tables:
@@ -1099,54 +1099,54 @@ FITTED_AUDITS: Mapping[str, Mapping[str, Any]] = {"accuracy": {"k": 5}, "exposur
 
 def cases() -> dict[str, Case]:
     """Return all cases by name."""
-    found = {name: Case(entry.kind, entry.run, entry.is_sample) for name, entry in AUDITS.items()}
-    found |= _recommender_cases() | _adapter_cases()
+    table = {name: Case(entry.kind, entry.run, entry.is_sample) for name, entry in AUDITS.items()}
+    table |= _recommender_cases() | _adapter_cases()
     for (name, policy), model in product(POLICIES.items(), ("vectors", "vectors-tied")):
         is_sample = model == "vectors" and name != "calibrated-prefix"
-        found[f"lists-{name}-{model}"] = Case("lists", partial(policy_lists, policy=policy, model=model), is_sample)
+        table[f"lists-{name}-{model}"] = Case("lists", partial(policy_lists, policy=policy, model=model), is_sample)
     for kind, settings in SERVICE.items():
-        found[f"{kind}-service"] = Case(kind, partial(served_audit, kind=kind, settings=settings))
+        table[f"{kind}-service"] = Case(kind, partial(served_audit, kind=kind, settings=settings))
     for name, (make, is_sample) in SOLVERS.items():
-        found[f"solver-{name}"] = Case("solver", make, is_sample)
+        table[f"solver-{name}"] = Case("solver", make, is_sample)
     for name, (family, make) in FUNCTIONS.items():
-        found[name] = Case(family, make)
+        table[name] = Case(family, make)
     for name, simulation in SIMULATIONS.items():
-        found[f"simulation-{name}"] = Case("simulation", simulation.simulate, simulation.is_sample)
-    found["simulation-from-data"] = Case("simulation", simulated_data)
-    found["simulation-oracle"] = Case("simulation", simulated_oracle)
-    return found
+        table[f"simulation-{name}"] = Case("simulation", simulation.simulate, simulation.is_sample)
+    table["simulation-from-data"] = Case("simulation", simulated_data)
+    table["simulation-oracle"] = Case("simulation", simulated_oracle)
+    return table
 
 
 def _recommender_cases() -> dict[str, Case]:
-    found = {}
+    table = {}
     for name, recommender in RECOMMENDERS.items():
         audits = dict(FITTED_AUDITS)
         if recommender.responds:
             audits["reachability"] = reach(NEXT if _predicts_unseen(name) else HISTORY, refits=0)
         if recommender.moves_items:
             audits["instability"] = move(refits=0)
-        found[f"scores-{name}"] = Case("scores", partial(score_table, name=name), recommender.is_sample)
+        table[f"scores-{name}"] = Case("scores", partial(score_table, name=name), recommender.is_sample)
         for kind, settings in audits.items():
             make = partial(fitted_audit, name=name, kind=kind, settings=settings)
-            found[f"{kind}-{name}"] = Case(kind, make, recommender.is_sample and kind == "accuracy")
+            table[f"{kind}-{name}"] = Case(kind, make, recommender.is_sample and kind == "accuracy")
         if recommender.seeds:
-            found[f"seeds-{name}"] = Case("seeds", partial(accuracy_by_seed, name=name))
-    return found
+            table[f"seeds-{name}"] = Case("seeds", partial(accuracy_by_seed, name=name))
+    return table
 
 
 def _adapter_cases() -> dict[str, Case]:
-    found = {}
+    table = {}
     for name, adapter in ADAPTERS.items():
         audits = dict(FITTED_AUDITS)
         if adapter.responds:
             audits["reachability"] = reach(HISTORY, refits=0)
         if adapter.moves_items:
             audits["instability"] = move(HISTORY, refits=0)
-        found[f"scores-adapted-{name}"] = Case("scores", partial(adapted_scores, name=name))
+        table[f"scores-adapted-{name}"] = Case("scores", partial(adapted_scores, name=name))
         for kind, settings in audits.items():
             make = partial(adapted_audit, name=name, kind=kind, settings=settings)
-            found[f"{kind}-adapted-{name}"] = Case(kind, make)
-    return found
+            table[f"{kind}-adapted-{name}"] = Case(kind, make)
+    return table
 
 
 def _predicts_unseen(name: str) -> bool:

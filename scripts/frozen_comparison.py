@@ -14,9 +14,9 @@ import polars as pl
 from frozen_names import Change, Names, Replacement
 
 RELATIVE, ABSOLUTE = 1e-9, 1e-12
-"""How far apart equal numbers may be."""
+"""Largest difference of equal numbers."""
 TRAINING_SHARE, TRAINING_ERRORS = 0.005, 2.0
-"""How far apart the means of two ways of training may be: this share, and so many standard errors."""
+"""Largest difference of the means of two ways of training: this share, and this number of standard errors."""
 KEYS = ("metric", "by", "group", "user", "actor", "viewer", "editor", "item", "rank", "over", "at", "trial", "step")
 """Columns that identify a row, where they do."""
 INDEX = "recording.json"
@@ -42,14 +42,14 @@ class Recording:
     def tables(self, case: str, names: Names) -> dict[str, pl.DataFrame]:
         """Return the tables of a case under new names."""
         family = self.cases[case]["family"]
-        found = {}
+        tables = {}
         for table in self.cases[case]["tables"]:
             frame = pl.read_parquet(self.folder / case / f"{table}.parquet")
             name = table
             if self.has_old_names:
                 name, frame = names.table(family, table), renamed(frame, names, family, table)
-            found[name] = frame
-        return found
+            tables[name] = frame
+        return tables
 
 
 def renamed(frame: pl.DataFrame, names: Names, family: str, table: str) -> pl.DataFrame:
@@ -63,7 +63,7 @@ def renamed(frame: pl.DataFrame, names: Names, family: str, table: str) -> pl.Da
 @final
 @dataclass
 class Comparison:
-    """What differs between two recordings, and what was found on the way."""
+    """Differences between two recordings, and notes about what was not compared or is new."""
 
     differences: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -189,12 +189,15 @@ def column_difference(old: pl.Series, new: pl.Series) -> str:
     Floats may be `RELATIVE` and `ABSOLUTE` apart. The width of integers, and whether texts are categories, is ignored.
     """
     if isinstance(old.dtype, pl.List | pl.Array) and isinstance(new.dtype, pl.List | pl.Array):
-        lengths = column_difference(old.list.len(), new.list.len())
-        return f"lengths of lists: {lengths}" if lengths else column_difference(_elements(old), _elements(new))
+        first, second = (values.cast(pl.List(values.dtype.inner)) for values in (old, new))  # type: ignore[union-attr]
+        lengths = column_difference(first.list.len(), second.list.len())
+        return f"lengths of lists: {lengths}" if lengths else column_difference(first.explode(), second.explode())
     if isinstance(old.dtype, pl.Struct) and isinstance(new.dtype, pl.Struct):
-        parts = [(name, old.struct.field(name), new.struct.field(name)) for name in old.struct.fields]
-        found = {name: difference for name, one, other in parts if (difference := column_difference(one, other))}
-        return "; ".join(f"{name}: {difference}" for name, difference in found.items())
+        fields = [(name, old.struct.field(name), new.struct.field(name)) for name in old.struct.fields]
+        differences = [
+            f"{name}: {text}" for name, first, second in fields if (text := column_difference(first, second))
+        ]
+        return "; ".join(differences)
     if old.dtype.is_nested() or new.dtype.is_nested():
         return f"type {old.dtype} before, {new.dtype} now"
     if old.dtype.is_float() or new.dtype.is_float():
@@ -202,10 +205,10 @@ def column_difference(old: pl.Series, new: pl.Series) -> str:
             return f"type {old.dtype} before, {new.dtype} now"
         return _float_difference(old, new)
     if old.dtype.is_integer() and new.dtype.is_integer():
-        one, other = old.cast(pl.Int128), new.cast(pl.Int128)
+        first, second = old.cast(pl.Int128), new.cast(pl.Int128)
     else:
-        one, other = old.cast(pl.String), new.cast(pl.String)
-    unequal = np.flatnonzero(~one.eq_missing(other).to_numpy())
+        first, second = old.cast(pl.String), new.cast(pl.String)
+    unequal = np.flatnonzero(~first.eq_missing(second).to_numpy())
     return _described(unequal, old, new)
 
 
@@ -213,22 +216,18 @@ def _is_number(values: pl.Series) -> bool:
     return values.dtype.is_numeric() or values.dtype == pl.Null
 
 
-def _elements(values: pl.Series) -> pl.Series:
-    return values.cast(pl.List(values.dtype.inner)).explode()  # type: ignore[union-attr]  # a list or an array
-
-
 def _float_difference(old: pl.Series, new: pl.Series) -> str:
-    one, other = (values.cast(pl.Float64).fill_null(0.0).to_numpy() for values in (old, new))
+    first, second = (values.cast(pl.Float64).fill_null(0.0).to_numpy() for values in (old, new))
     with np.errstate(invalid="ignore"):
-        close = np.abs(one - other) <= ABSOLUTE + RELATIVE * np.abs(one)
-    equal = close | (one == other) | (np.isnan(one) & np.isnan(other))
+        close = np.abs(first - second) <= ABSOLUTE + RELATIVE * np.abs(first)
+    equal = close | (first == second) | (np.isnan(first) & np.isnan(second))
     equal &= old.is_null().to_numpy() == new.is_null().to_numpy()
     unequal = np.flatnonzero(~equal)
     text = _described(unequal, old, new)
     if not text:
         return ""
     with np.errstate(invalid="ignore", divide="ignore"):
-        relative = np.abs(one - other)[unequal] / np.abs(one)[unequal]
+        relative = np.abs(first - second)[unequal] / np.abs(first)[unequal]
     finite = relative[np.isfinite(relative)]
     return text + (f"; largest relative difference {finite.max():.2g}" if len(finite) else "")
 
@@ -265,26 +264,26 @@ def _compare_bounds(
     )
     slack = ABSOLUTE + RELATIVE * np.maximum(np.abs(low_old), np.abs(high_old))
     with np.errstate(invalid="ignore"):
-        apart = (low_old > high_new + slack) | (low_new > high_old + slack)
-    apart |= np.isnan(low_old) != np.isnan(low_new)
-    if apart.any():
-        row = int(np.flatnonzero(apart)[0])
+        is_apart = (low_old > high_new + slack) | (low_new > high_old + slack)
+    is_apart |= np.isnan(low_old) != np.isnan(low_new)
+    if is_apart.any():
+        row = int(np.flatnonzero(is_apart)[0])
         result.differences.append(
-            f"{where}: bounds do not overlap in {apart.sum()} of {len(old)} rows; row {row}: "
+            f"{where}: bounds do not overlap in {is_apart.sum()} of {len(old)} rows; row {row}: "
             f"[{low_old[row]}, {high_old[row]}] before, [{low_new[row]}, {high_new[row]}] now"
         )
-    one, other = (frame["status"].cast(pl.String).to_numpy() for frame in (old, new))
+    before, after = (frame["status"].cast(pl.String).to_numpy() for frame in (old, new))
     decided = ("solved", "bounded")
-    wrong = (one != other) & ~(np.isin(one, decided) & np.isin(other, decided))
+    wrong = (before != after) & ~(np.isin(before, decided) & np.isin(after, decided))
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         result.differences.append(
-            f"{where}: {wrong.sum()} statuses change; row {row}: {one[row]} before, {other[row]} now"
+            f"{where}: {wrong.sum()} statuses change; row {row}: {before[row]} before, {after[row]} now"
         )
-    asked = np.isin(one, decided)
-    if asked.any():
-        before, now = ((each[asked] == "solved").mean() for each in (one, other))
-        result.notes.append(f"{where}: solved {before:.1%} of pairs before, {now:.1%} now (solver replaced)")
+    is_decidable = np.isin(before, decided)
+    if is_decidable.any():
+        share, new_share = ((statuses[is_decidable] == "solved").mean() for statuses in (before, after))
+        result.notes.append(f"{where}: solved {share:.1%} of pairs before, {new_share:.1%} now (solver replaced)")
 
 
 def _compare_training(result: Comparison, where: str, old: pl.DataFrame, new: pl.DataFrame) -> None:

@@ -1,4 +1,4 @@
-"""What the comparison of frozen numbers has to know about a change: names, replaced parts, and intended differences.
+"""Changes that the comparison of frozen numbers follows: new names, replaced parts, and intended differences.
 
 The cases in `frozen_cases.py` and the recordings of the start commit use the names of the start commit. When something
 is renamed, an entry in `NAMES` is all that has to change. When a number is meant to change, the entry that says so is
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, final
 
-START_COMMIT = "5c81c207f7d1"
+START_COMMIT = "b01a26a96ed58f2f327d27d6874dcfc8cfa39b86"
 """The commit whose numbers later commits must give."""
 
 
@@ -51,9 +51,9 @@ class Names:
 
     def renamed_settings(self, owner: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings of a kind or function under their new names, those of nested parts included."""
-        known = self.settings
+        new_names = self.settings
         return {
-            known.get(f"{owner}.{name}", known.get(f"*.{name}", name)): self._renamed(value)
+            new_names.get(f"{owner}.{name}", new_names.get(f"*.{name}", name)): self._renamed(value)
             for name, value in settings.items()
         }
 
@@ -86,7 +86,7 @@ OLD = Names()
 """Nothing is renamed: for the package of the start commit."""
 
 NAMES = Names()
-"""What is renamed since the start commit."""
+"""Names that have changed since the start commit."""
 
 
 @final

@@ -133,12 +133,12 @@ def main(arguments: list[str] | None = None) -> int:
     starting = commands.add_parser("start-commit", help="Record the numbers of the start commit.")
     starting.add_argument("out", type=Path)
     starting.add_argument("--sample", action="store_true", help="Run the committed sample only.")
-    given = parser.parse_args(arguments)
-    if given.command == "record":
-        return record(given.out, is_sample=given.sample, only=given.only, has_old_names=given.old_names)
-    if given.command == "compare":
-        return compare(given.old, given.new)
-    return record_start_commit(given.out, is_sample=given.sample)
+    options = parser.parse_args(arguments)
+    if options.command == "record":
+        return record(options.out, is_sample=options.sample, only=options.only, has_old_names=options.old_names)
+    if options.command == "compare":
+        return compare(options.old, options.new)
+    return record_start_commit(options.out, is_sample=options.sample)
 
 
 if __name__ == "__main__":

@@ -38,12 +38,12 @@ class Package:
     def find(self, path: str) -> Any:
         """Return the object at a dotted path below `recaudit`."""
         parts = self.names.path(path).split(".")
-        found: Any = importlib.import_module("recaudit")
+        value: Any = importlib.import_module("recaudit")
         for at, part in enumerate(parts):
-            if not hasattr(found, part):
+            if not hasattr(value, part):
                 importlib.import_module(".".join(["recaudit", *parts[: at + 1]]))
-            found = getattr(found, part)
-        return found
+            value = getattr(value, part)
+        return value
 
     def call(self, path: str, *values: Any, **settings: Any) -> Any:
         """Call the function or class at a dotted path; its settings may be renamed."""

@@ -121,14 +121,16 @@ def compare(frozen: Callable[[str], Any], tmp_path: Path) -> Make:
     def compared(
         old: pl.DataFrame | None = None, new: pl.DataFrame | None = None, names: Any = None, **declared: Any
     ) -> Any:
-        comparison, known = frozen("comparison"), frozen("names")
+        comparison, declarations = frozen("comparison"), frozen("names")
         entry = declared.pop("entry", {})
         folders = [
             write(tmp_path / name, {"pairs": pairs() if frame is None else frame}, entry=entry, names=edition)
             for name, frame, edition in (("one", old, "old"), ("two", new, "new"))
         ]
         recordings = [comparison.Recording.read(folder) for folder in folders]
-        return comparison.compare_recordings(*recordings, names or known.Names(), comparison.Declared(**declared))
+        return comparison.compare_recordings(
+            *recordings, names or declarations.Names(), comparison.Declared(**declared)
+        )
 
     return compared
 
@@ -240,11 +242,11 @@ def test_cases_that_failed_or_are_missing_are_differences(frozen: Callable[[str]
     ):
         new = write(tmp_path / name, {}, **index)
         recordings = [comparison.Recording.read(folder) for folder in (old, new)]
-        found = comparison.compare_recordings(*recordings, names.Names(), comparison.Declared())
-        assert len(found.differences) == 1
+        result = comparison.compare_recordings(*recordings, names.Names(), comparison.Declared())
+        assert len(result.differences) == 1
         change = names.Change("reachability/*", "*", "dropped")
-        found = comparison.compare_recordings(*recordings, names.Names(), comparison.Declared(changes=[change]))
-        assert len(found.differences) == (name == "failed")
+        result = comparison.compare_recordings(*recordings, names.Names(), comparison.Declared(changes=[change]))
+        assert len(result.differences) == (name == "failed")
 
 
 def test_settings_are_renamed_in_nested_parts(frozen: Callable[[str], Any]) -> None:
