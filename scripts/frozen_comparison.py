@@ -189,7 +189,7 @@ def column_difference(old: pl.Series, new: pl.Series) -> str:
     Floats may be `RELATIVE` and `ABSOLUTE` apart. The width of integers, and whether texts are categories, is ignored.
     """
     if isinstance(old.dtype, pl.List | pl.Array) and isinstance(new.dtype, pl.List | pl.Array):
-        first, second = (values.cast(pl.List(values.dtype.inner)) for values in (old, new))  # type: ignore[union-attr]
+        first, second = (values.cast(pl.List(values.dtype.inner)) for values in (old, new))  # type: ignore[attr-defined]
         lengths = column_difference(first.list.len(), second.list.len())
         return f"lengths of lists: {lengths}" if lengths else column_difference(first.explode(), second.explode())
     if isinstance(old.dtype, pl.Struct) and isinstance(new.dtype, pl.Struct):
