@@ -368,6 +368,8 @@ NEXT_STARS = {**NEXT, "ratings": STARS}
 SOFTMAX = {"kind": "softmax", "beta": 2.0}
 SOME = {"users": 4, "targets": 8}
 PAIRS = {"viewers": 6, "editors": 5}
+NEXT_INTERVAL = {**NEXT, "ratings": {"kind": "interval", "low": 1, "high": 5}}
+HISTORY_INTERVAL = {**HISTORY, "ratings": {"kind": "interval", "low": 1, "high": 5}}
 HISTORY_STARS = {"kind": "history-edits", "k": 3, "ratings": STARS}
 CALIBRATED = {"kind": "calibrated", "weight": 0.9, "transform": "minmax"}
 
@@ -463,6 +465,26 @@ AUDITS: Mapping[str, AuditCase] = {
     "reachability-future-drawn-2": AuditCase(
         "reachability", reach({"kind": "future", "k": 2, "follows": SOFTMAX}, users=1, targets=2)
     ),
+    "reachability-future-drawn-3": AuditCase(
+        "reachability", reach({"kind": "future", "k": 3, "follows": SOFTMAX}, users=1, targets=2, sequences=50)
+    ),
+    "reachability-future-drawn-demo": AuditCase(
+        "reachability",
+        reach({"kind": "future", "k": 1, "follows": {"kind": "softmax", "beta": 0.5}}, users=1, targets=3),
+        data="demo",
+    ),
+    "reachability-future-few": AuditCase(
+        "reachability", reach({"kind": "future", "k": 3}, users=2, targets=6, sequences=2)
+    ),
+    "reachability-future-few-top-1": AuditCase(
+        "reachability", reach({"kind": "future", "k": 3}, {"kind": "top-1"}, users=2, targets=6, sequences=2)
+    ),
+    "reachability-future-gradient": AuditCase(
+        "reachability", reach({"kind": "future", "k": 2}, users=2, targets=4, solver="gradient")
+    ),
+    "reachability-future-demo": AuditCase(
+        "reachability", reach({"kind": "future", "k": 2}, users=2, targets=20), data="demo"
+    ),
     "reachability-stars": AuditCase("reachability", reach(NEXT_STARS), is_sample=True),
     "reachability-changes": AuditCase(
         "reachability", reach({**HISTORY_STARS, "changes": 1}, best_actions=True), is_sample=True
@@ -495,6 +517,7 @@ AUDITS: Mapping[str, AuditCase] = {
     "instability-history": AuditCase("instability", move(HISTORY)),
     "instability-future": AuditCase("instability", move({"kind": "future", "k": 3})),
     "instability-future-drawn": AuditCase("instability", move({"kind": "future", "k": 2, "follows": SOFTMAX})),
+    "instability-future-drawn-1": AuditCase("instability", move({"kind": "future", "k": 1, "follows": SOFTMAX})),
     "instability-stars": AuditCase("instability", move({**HISTORY_STARS, "changes": 1}, baseline="factual")),
     "instability-kl": AuditCase("instability", move(distance="kl", best_ratings=True)),
     "instability-l2": AuditCase("instability", move(distance="l2")),
@@ -507,23 +530,27 @@ AUDITS: Mapping[str, AuditCase] = {
     "instability-ml-100k": AuditCase("instability", move({"kind": "next-k", "k": 5}), data="ml-100k"),
     # Recourse
     "recourse-stars": AuditCase("recourse", least(TOP), is_sample=True),
-    "recourse-interval": AuditCase("recourse", least(TOP, NEXT)),
+    "recourse-interval": AuditCase("recourse", least(TOP, NEXT_INTERVAL)),
     "recourse-total": AuditCase("recourse", least(TOP, effort={"kind": "total"})),
     "recourse-costs": AuditCase(
         "recourse", least(TOP, effort={"kind": "costs", "by_item": {"film-001": 2.0}, "otherwise": 1.0})
     ),
     "recourse-out": AuditCase("recourse", least({"kind": "out", "n": 5}, HISTORY_STARS), is_sample=True),
-    "recourse-out-interval": AuditCase("recourse", least({"kind": "out", "n": 5}, HISTORY)),
+    "recourse-out-interval": AuditCase("recourse", least({"kind": "out", "n": 5}, HISTORY_INTERVAL)),
     "recourse-likely": AuditCase("recourse", least({"kind": "likely", "p": 0.05, "beta": 2.0})),
-    "recourse-likely-interval": AuditCase("recourse", least({"kind": "likely", "p": 0.05, "beta": 2.0}, NEXT)),
+    "recourse-likely-interval": AuditCase("recourse", least({"kind": "likely", "p": 0.05, "beta": 2.0}, NEXT_INTERVAL)),
     "recourse-share": AuditCase(
         "recourse", least({"kind": "share", "category": "Drama", "at_least": 0.4, "n": 5}, HISTORY_STARS)
     ),
     "recourse-share-interval": AuditCase(
         "recourse",
-        least({"kind": "share", "category": "Drama", "at_least": 0.4, "n": 5}, {"kind": "history-edits", "k": 2}),
+        least({"kind": "share", "category": "Drama", "at_least": 0.4, "n": 5}, HISTORY_INTERVAL),
     ),
     "recourse-calibrated": AuditCase("recourse", least({"kind": "calibrated", "c": 0.6, "n": 5}, HISTORY_STARS)),
+    "recourse-total-interval": AuditCase("recourse", least(TOP, NEXT_INTERVAL, effort={"kind": "total"})),
+    "recourse-calibrated-interval": AuditCase(
+        "recourse", least({"kind": "calibrated", "c": 0.6, "n": 5}, HISTORY_INTERVAL, users=3)
+    ),
     "recourse-queried": AuditCase("recourse", least(TOP, HISTORY_STARS, budget=40), "scores"),
     "recourse-tied": AuditCase("recourse", least(TOP), "vectors-tied"),
     # The other audits
@@ -551,7 +578,10 @@ AUDITS: Mapping[str, AuditCase] = {
         "calibration", {"k": 10, "tested": 20, "policy": CALIBRATED, "history_weights": "rating"}
     ),
     "calibration-lists": AuditCase("calibration", {"k": 10, "tested": 20, "rank_weights": "ndcg"}, "lists"),
-    "calibration-cold": AuditCase(
+    "calibration-recency": AuditCase(
+        "calibration", {"k": 10, "tested": 20, "history_weights": "recency", "half_life": 3e7}
+    ),
+    "calibration-ml-100k": AuditCase(
         "calibration", {"k": 10, "tested": 20, "prior_weight": 0.2, "smoothing": 0.05}, data="ml-100k"
     ),
     "reranking-vectors": AuditCase(
@@ -602,6 +632,27 @@ AUDITS: Mapping[str, AuditCase] = {
             **PAIRS,
         },
         is_sample=True,
+    ),
+    "composed-own": AuditCase(
+        "composed",
+        {
+            "intervention": {"kind": "own", "actions": NEXT},
+            "outcome": {"kind": "probability"},
+            "functional": {"kind": "lift"},
+            "over": {"kind": "max"},
+            "policy": SOFTMAX,
+            "viewers": 3,
+        },
+    ),
+    "composed-own-prediction": AuditCase(
+        "composed",
+        {
+            "intervention": {"kind": "own", "actions": NEXT},
+            "outcome": {"kind": "predicted-rating"},
+            "functional": {"kind": "change"},
+            "over": {"kind": "max"},
+            "viewers": 3,
+        },
     ),
     "composed-at": AuditCase(
         "composed",
@@ -1012,12 +1063,56 @@ def reranked(package: Package) -> Tables:
     return {"lists": package.call("rerank", lists, data, policy, certify=True)}
 
 
+def given_lists_calibration(package: Package) -> Tables:
+    """Record calibration of lists without their model."""
+    data = small(package).train
+    lists = package.recommend(vectors(package, data), 8)["lists"]
+    return package.run_audit("calibration", lists=lists, history=data, settings={"k": 8, "tested": 20})
+
+
+def access(package: Package, kind: str) -> Tables:
+    """Compare exact solvers, gradients and queries on the same pairs."""
+    data = small(package).train
+    model, policy = given_vectors(package, data), package.policy(SOFTMAX)
+    users = data.user_ids.head(3).to_list()
+    actions = package.part("actions", **HISTORY)
+    if kind == "reachability":
+        items = data.item_ids.gather_every(8).to_list()
+        result = package.call(
+            "audits.compare_access", model, users=users, targets=items, actions=actions, policy=policy, budget=20
+        )
+    else:
+        editors = data.user_ids.slice(3, 3).to_list()
+        result = package.call(
+            "audits.compare_access_instability",
+            model,
+            viewers=users,
+            editors=editors,
+            edits=actions,
+            policy=policy,
+            budget=20,
+        )
+    return {"pairs": result.frame}
+
+
+def offline_online(package: Package) -> Tables:
+    """Record metrics on the data and in the loop."""
+    world = package.call("simulate.paper", "topics-static", **TINY)
+    recommenders = {name: recommender_of(package, name) for name in ("top-pop", "item-knn", "random")}
+    result = package.call("simulate.offline_online", [world], recommenders, 2, folds=3, steps=3)
+    return {"folds": result.folds, "points": result.points()}
+
+
 FUNCTIONS: Mapping[str, tuple[str, Callable[[Package], Tables]]] = {
     "sweep-horizon": ("sweep", sweep_horizon),
     "sweep-beta": ("sweep", sweep_beta),
     "folding-tradeoff": ("folding-tradeoff", folding_tradeoff),
     "geometry": ("geometry", geometry),
     "rerank": ("lists", reranked),
+    "calibration-given-lists": ("calibration", given_lists_calibration),
+    "access-reachability": ("access", partial(access, kind="reachability")),
+    "access-instability": ("access", partial(access, kind="instability")),
+    "offline-online": ("offline-online", offline_online),
 }
 
 # Simulations
@@ -1140,6 +1235,8 @@ def _adapter_cases() -> dict[str, Case]:
         audits = dict(FITTED_AUDITS)
         if adapter.responds:
             audits["reachability"] = reach(HISTORY, refits=0)
+        if name == "torch":
+            audits["recourse"] = least(TOP, HISTORY_STARS, users=2)
         if adapter.moves_items:
             audits["instability"] = move(HISTORY, refits=0)
         table[f"scores-adapted-{name}"] = Case("scores", partial(adapted_scores, name=name))

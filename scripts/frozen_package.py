@@ -12,6 +12,7 @@ from typing import Any, final
 import numpy as np
 import polars as pl
 from frozen_names import Names
+from pydantic import TypeAdapter
 
 Tables = dict[str, pl.DataFrame]
 
@@ -56,7 +57,7 @@ class Package:
         """Make a registered part from plain settings, as a configuration file would."""
         points = entry_points(group=f"recaudit.{self.names.group(group)}")
         part = points[self.names.kind(kind, group)].load()
-        return part.model_validate(self.names.renamed_settings(kind, settings))
+        return TypeAdapter(part).validate_python(self.names.renamed_settings(kind, settings))
 
     def policy(self, table: Mapping[str, Any]) -> Any:
         """Make a policy from a table with its kind and settings."""
@@ -85,12 +86,14 @@ class Package:
         data: Any = None,
         test: Any = None,
         lists: Any = None,
+        history: Any = None,
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
     ) -> Tables:
         """Run a registered audit and return all its tables."""
         audit = self.part("audits", kind, **(settings or {}))
-        subject = self.call("Subject", model=model, recommender=recommender, data=data, test=test, lists=lists)
+        inputs = {"model": model, "recommender": recommender, "data": data, "test": test}
+        subject = self.call("Subject", **inputs, lists=lists, history=history)
         return dict(audit.run(subject, **self._named("run", rng=seed)).tables)
 
     def recommend(self, model: Any, length: int, policy: Mapping[str, Any] | None = None, seed: int = 0) -> Tables:
