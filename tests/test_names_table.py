@@ -6,7 +6,7 @@ import importlib
 import keyword
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ def test_every_public_name_has_one_row(script: Any, rows: list[Any], current: li
 
 def test_every_row_is_about_a_name_that_exists(rows: list[Any], current: list[Any]) -> None:
     names = set(current)
-    may_exist = {
+    may_exist: dict[str, Callable[[Any], list[str]]] = {
         "kept": lambda row: [row.old],
         "renamed": lambda row: [row.old, row.new],
         "added": lambda row: [row.new],
@@ -73,7 +73,7 @@ def test_every_row_is_about_a_name_that_exists(rows: list[Any], current: list[An
 
 
 def test_every_row_has_a_decision_that_fits(script: Any, rows: list[Any]) -> None:
-    fits = {
+    fits: dict[str, Callable[[Any], object]] = {
         "kept": lambda row: row.new == row.old,
         "renamed": lambda row: row.old and row.new and row.new != row.old,
         "dropped": lambda row: row.old and not row.new,
