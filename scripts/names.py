@@ -90,7 +90,7 @@ HEADER = ("area", "name in 0.2", "name in 0.3", "status", "reason")
 
 def collect_names() -> list[Name]:
     """Collect every public name of the installed package, sorted, without duplicates."""
-    names = {
+    names: dict[str, Iterable[str]] = {
         "python": _python_names(),
         "setting": _setting_names(),
         "toml": _toml_names(),
