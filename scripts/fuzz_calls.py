@@ -215,7 +215,7 @@ def _calls(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
         "read": (
             ra.data.read,
             {"path": "no.csv", "user": "user", "scale": (1, 5), "duplicates": "last", "separator": "::",
-             "header": False, "encoding": "latin-1", "quotes": True, "member": None, "on_error": "skip",
+             "header": False, "encoding": "latin-1", "quotes": True, "on_error": "skip",
              "catalogue": "rated", "items": None, "attributes": {}},
         ),
         "demo_world": (synthetic.demo_world, {"rng": 0, "users": 12, "items": 25}),
