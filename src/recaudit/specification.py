@@ -39,7 +39,26 @@ Place = tuple[int | str, ...]
 _NO_NUMBER = (bool, np.bool_, str, bytes)
 
 
-class Specification(BaseModel):
+if TYPE_CHECKING:  # type checkers do not follow a class that is computed, and read the settings from the fields
+    from abc import ABCMeta as _ModelClass
+else:
+    _ModelClass = type(BaseModel)
+
+
+class _SpecificationClass(_ModelClass):
+    """The class of specifications: a call of one raises an `InputError`.
+
+    pydantic makes the models of a table without such a call, so that all mistakes of a table are collected.
+    """
+
+    if not TYPE_CHECKING:
+
+        def __call__(cls, **settings: Any) -> Any:
+            with _called(cls):
+                return super().__call__(**settings)
+
+
+class Specification(BaseModel, metaclass=_SpecificationClass):
     """A frozen configuration: unknown settings are refused, with the known ones; no value is turned into another.
 
     pydantic would take True for 1 and "3" for 3. Here that is a mistake like any other. The first mistake of a call is
@@ -47,14 +66,6 @@ class Specification(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    if not TYPE_CHECKING:  # type checkers read the settings from the fields
-
-        def __init__(self, **settings: Any) -> None:
-            with _called(type(self)):
-                super().__init__(**settings)
-
-        __init__.__pydantic_base_init__ = True  # tables do not come by here
 
     def __str__(self) -> str:
         return repr(self)
