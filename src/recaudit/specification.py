@@ -53,7 +53,7 @@ class _SpecificationClass(_ModelClass):
 
     if not TYPE_CHECKING:
 
-        def __call__(cls, **settings: Any) -> Any:
+        def __call__(cls, **settings: Any) -> Any:  # noqa: N805  # ruff does not see that this is a metaclass
             with _called(cls):
                 return super().__call__(**settings)
 
