@@ -39,26 +39,22 @@ Place = tuple[int | str, ...]
 _NO_NUMBER = (bool, np.bool_, str, bytes)
 
 
-if TYPE_CHECKING:  # type checkers do not follow a class that is computed, and read the settings from the fields
-    from abc import ABCMeta as _ModelClass
+if TYPE_CHECKING:  # type checkers do not follow a computed metaclass, and read the settings from the fields
+    _Called = BaseModel
 else:
-    _ModelClass = type(BaseModel)
 
+    class _CalledMeta(type(BaseModel)):
+        """A call raises an `InputError`; a table is validated without a call, and all its mistakes are collected."""
 
-class _SpecificationClass(_ModelClass):
-    """The class of specifications: a call of one raises an `InputError`.
-
-    pydantic makes the models of a table without such a call, so that all mistakes of a table are collected.
-    """
-
-    if not TYPE_CHECKING:
-
-        def __call__(cls, **settings: Any) -> Any:  # noqa: N805  # ruff does not see that this is a metaclass
+        def __call__(cls, **settings: Any) -> Any:
             with _called(cls):
                 return super().__call__(**settings)
 
+    class _Called(BaseModel, metaclass=_CalledMeta):
+        pass
 
-class Specification(BaseModel, metaclass=_SpecificationClass):
+
+class Specification(_Called):
     """A frozen configuration: unknown settings are refused, with the known ones; no value is turned into another.
 
     pydantic would take True for 1 and "3" for 3. Here that is a mistake like any other. The first mistake of a call is

@@ -8,6 +8,7 @@ import gzip
 import io
 import lzma
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,12 @@ def zipped(content: bytes) -> bytes:
     return buffer.getvalue()
 
 
-COMPRESSED = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress, "zip": zipped}
+COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zip": zipped,
+}
 
 
 @pytest.mark.parametrize("name", COMPRESSED)

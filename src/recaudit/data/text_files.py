@@ -156,7 +156,8 @@ class _Reader:
         is_good = ~np.logical_or.reduce([np.zeros(len(frame), dtype=bool), *bad.values()])
         skipped = len(torn) + int((~is_good).sum())
         if skipped:
-            faults = [self._torn(*row, len(names)) for row in torn.head(1).select(LINE, WIDTH).iter_rows()]
+            first_torn = torn.head(1).select(LINE, WIDTH).iter_rows()
+            faults = [self._torn(line, width, len(names)) for line, width in first_torn]
             faults += [self._misread(whole[LINE], given, column, rows) for column, rows in bad.items() if rows.any()]
             line, expected, option = min(faults, key=lambda fault: fault[0])
             if self.how.on_error == "error":
