@@ -38,7 +38,7 @@ _COMPRESSED = {
 _MARK = "\ufeff"
 """The byte order mark, which may begin a file."""
 _REPLACED = "\ufffd"
-"""What stands in decoded text for bytes that the encoding does not have."""
+"""Replacement in decoded text for bytes that are not text in the encoding."""
 
 
 @final
@@ -60,7 +60,7 @@ class TextFile:
             check_not_compressed("path", path)
 
     def head(self, count: int) -> list[str]:
-        """The first lines, without their ends. Bytes that are no text are replaced."""
+        """The first lines, without their ends. Bytes that are not text are replaced."""
         with self._open() as file:
             return [line.rstrip("\r\n") for line in islice(file, count)]
 
@@ -80,7 +80,7 @@ class TextFile:
 
     @property
     def is_decoded(self) -> bool:
-        """Whether all bytes are text in the encoding."""
+        """True if all bytes are text in the encoding."""
         return self._decoded[1]
 
     def line(self, number: int) -> str:
@@ -89,7 +89,7 @@ class TextFile:
         return text
 
     def is_text(self, number: int) -> bool:
-        """Whether all bytes of a line are text in the encoding."""
+        """True if all bytes of a line are text in the encoding."""
         return self.is_decoded or _REPLACED not in self.line(number)
 
     def _open(self) -> TextIO:
@@ -152,7 +152,7 @@ def read_clean(
         separator: One or more characters.
         types: The names and types of all columns, in order.
         wanted: The columns to keep.
-        quotes: Whether double quotes enclose fields.
+        quotes: If True, double quotes enclose fields.
         skip: Number of lines at the beginning that are not read.
 
     Returns:

@@ -74,8 +74,8 @@ def read_text(path: Path, how: TextFormat, columns: Mapping[int | str, Kind]) ->
 
     Args:
         path: The file.
-        how: How it is written, and whether rows that cannot be read are an error or are skipped and counted.
-        columns: The wanted columns and what they hold.
+        how: Its format, and what to do with rows that cannot be read.
+        columns: The wanted columns and their kinds.
 
     Raises:
         DataError: A column is missing, or a row cannot be read; the error names the line.
@@ -115,7 +115,7 @@ _Option = tuple[str, str] | str | None
 @final
 @dataclass(frozen=True)
 class _Reader:
-    """One file, and what is wanted of it."""
+    """One file, and the columns that are read from it."""
 
     text: TextFile
     how: TextFormat
@@ -124,7 +124,7 @@ class _Reader:
     columns: Mapping[int | str, Kind]
 
     def read(self) -> Rows:
-        """The columns; see `read_text`."""
+        """Read the columns, as `read_text` says."""
         first, names = self._first()
         at = self._positions(names)
         skip = first if self.how.header else first - 1
@@ -132,7 +132,7 @@ class _Reader:
         return Rows(frame, 0) if frame is not None else self._read_checked(at, names, skip)
 
     def _read_clean(self, at: Mapping[int | str, int], width: int, skip: int) -> pl.DataFrame | None:
-        """The columns of a file without any fault, else None."""
+        """Columns of a file without any fault, else None."""
         types: dict[str, PolarsType] = {str(place): pl.String for place in range(width)}
         types |= {str(at[column]): pl.Float64 for column, kind in self.columns.items() if kind == "number"}
         wanted = [str(place) for place in sorted({*at.values()})]
@@ -143,7 +143,7 @@ class _Reader:
         return None if any(rows.any() for rows in bad.values()) else frame
 
     def _read_checked(self, at: Mapping[int | str, int], names: list[str], skip: int) -> Rows:
-        """The columns of any file; rows with faults are an error or are skipped."""
+        """Columns of any file; rows with faults are an error or are skipped."""
         blocks = [*split_records(self.text, self.separator, sorted({*at.values()}), quotes=self.quoted, skip=skip)]
         if not blocks:
             return Rows(pl.DataFrame(schema=dict.fromkeys(map(named, self.columns), pl.String)), 0)
@@ -215,7 +215,7 @@ class _Reader:
     # ---- rows that cannot be read ----------------------------------------------------------------------
 
     def _torn(self, line: int, width: int, expected_width: int) -> tuple[int, str, _Option]:
-        """The line of a row with the wrong number of fields, what was expected, and the option that would read it."""
+        """Line of a row with the wrong number of fields, what was expected, and the option that would read it."""
         if width == 0 and not self.text.is_text(line):
             encoding = "utf-16" if _has_utf_16_mark(self.text.path) else "latin-1"
             return line, f"text in {self.how.encoding}", ("encoding", encoding)
@@ -225,7 +225,7 @@ class _Reader:
         return line, f"{expected_width} columns, as the first line has, not {width}", option
 
     def _misread(self, lines: pl.Series, given: pl.DataFrame, name: str, rows: BoolArray) -> tuple[int, str, _Option]:
-        """The same of the first row whose value in a column is not what the column holds."""
+        """Line of the first row with a wrong value in a column, what was expected, and the option that would read it."""
         row = int(rows.argmax())
         kind = next(kind for column, kind in self.columns.items() if named(column) == name)
         is_header = lines[row] == 1 and not self.how.header

@@ -9,7 +9,8 @@ from recaudit.audits.reachability.result import MOST_CELLS
 from recaudit.audits.samples import count_of
 from recaudit.audits.spill import MOST_ROWS
 from recaudit.data.interactions import Interactions
-from recaudit.models.base import BLOCK, Recommender
+from recaudit.engines.base import BLOCK
+from recaudit.models.base import Recommender
 from recaudit.models.given.files import GivenFile
 from recaudit.models.given.python import PythonObject
 from recaudit.models.linear.model import EASE, SLIM
