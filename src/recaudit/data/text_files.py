@@ -225,7 +225,7 @@ class _Reader:
         return line, f"{expected_width} columns, as the first line has, not {width}", option
 
     def _misread(self, lines: pl.Series, given: pl.DataFrame, name: str, rows: BoolArray) -> tuple[int, str, _Option]:
-        """Line of the first row with a wrong value in a column, what was expected, and the option that would read it."""
+        """Line of the first row with a wrong value, what was expected, and the option that would read it."""
         row = int(rows.argmax())
         kind = next(kind for column, kind in self.columns.items() if named(column) == name)
         is_header = lines[row] == 1 and not self.how.header
