@@ -164,14 +164,17 @@ def read_clean(
         return None
     try:
         line = pl.col("line")
-        is_blank = line.str.strip_chars() == ""
+        n_separators = line.str.count_matches(separator, literal=True)
         # With some columns only, polars does not notice fields beyond the last column.
-        is_too_wide = line.str.count_matches(separator, literal=True) >= len(types)
-        is_quoted = line.str.contains('"', literal=True) if quotes else pl.lit(value=False)
-        n_unusual = (is_blank | (is_too_wide & ~is_quoted)).sum()
-        facts = pl.scan_lines(text.path, glob=False).slice(skip).select(pl.len().alias("lines"), unusual=n_unusual)
-        n_lines, n_unusual_lines = facts.collect(engine="streaming").row(0)
-        if n_unusual_lines:
+        is_too_wide = n_separators >= len(types)
+        is_blank = n_separators == 0 if len(types) > 1 else line.str.strip_chars() == ""
+        lines = pl.scan_lines(text.path, glob=False).slice(skip)
+        facts = lines.select(pl.len().alias("lines"), blank=is_blank.sum(), wide=is_too_wide.sum())
+        n_lines, n_blank, n_wide = facts.collect(engine="streaming").row(0)
+        if n_wide and quotes:
+            is_quoted = line.str.contains('"', literal=True)
+            n_wide = lines.select((is_too_wide & ~is_quoted).sum()).collect(engine="streaming").item()
+        if n_blank or n_wide:
             return None
         table = pl.scan_csv(
             text.path,

@@ -136,7 +136,11 @@ class _Reader:
         types: dict[str, PolarsType] = {str(place): pl.String for place in range(width)}
         types |= {str(at[column]): pl.Float64 for column, kind in self.columns.items() if kind == "number"}
         wanted = [str(place) for place in sorted({*at.values()})]
-        table = read_clean(self.text, self.separator, types, wanted, quotes=self.quoted, skip=skip)
+        # Most files have whole numbers as times, which take less memory than texts.
+        whole = {str(at[column]): pl.Int64 for column, kind in self.columns.items() if kind == "time"}
+        table = read_clean(self.text, self.separator, types | whole, wanted, quotes=self.quoted, skip=skip)
+        if table is None and whole:
+            table = read_clean(self.text, self.separator, types, wanted, quotes=self.quoted, skip=skip)
         if table is None:
             return None
         frame, bad = _typed(table.select(pl.col(str(at[c])).alias(named(c)) for c in self.columns), self.columns)
