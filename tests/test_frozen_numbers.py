@@ -261,7 +261,21 @@ def test_settings_are_renamed_in_nested_parts(frozen: Callable[[str], Any]) -> N
     assert names.kind("random", "splits") == "random"
 
 
-def test_the_script_tells_by_its_exit_code(tmp_path: Path) -> None:
+def test_the_package_is_called_by_old_names(frozen: Callable[[str], Any]) -> None:
+    import recaudit as ra
+
+    names = frozen("names").Names(
+        paths={"models.from_arrays": "models.from_factors"},
+        kinds={"models/least-squares": "als"},
+        settings={"least-squares.size": "factors", "AlsSolve.strength": "regularization"},
+    )
+    package = frozen("package").Package(names)
+    assert package.find("models.from_arrays") is ra.models.from_factors
+    assert package.part("models", "least-squares", size=3) == ra.models.ALS(factors=3)
+    assert package.call("models.AlsSolve", strength=2.0) == ra.models.AlsSolve(regularization=2.0)
+
+
+def test_the_exit_code_says_whether_something_differs(tmp_path: Path) -> None:
     old, new = write(tmp_path / "old", {"pairs": pairs()}), write(tmp_path / "new", {"pairs": pairs(value=[1, 1, 1])})
     assert run_script("compare", old, old).returncode == 0
     compared = run_script("compare", old, new)
