@@ -36,6 +36,13 @@ class TestReading:
         with pytest.raises(DamagedError, match="results/a, which is missing"):
             Folder.open(folder.path, "audit").checked("results/a")
 
+    def test_a_folder_in_the_place_of_a_file_is_named(self, folder: Folder) -> None:
+        (folder.path / "report.html").unlink(missing_ok=True)
+        (folder.path / "report.html" / "inside").mkdir(parents=True)
+        with pytest.raises(DamagedError, match=r"the folder .*report\.html"):
+            folder.put({"report.html": b"page"})
+        assert (folder.path / "report.html" / "inside").is_dir()
+
     def test_a_folder_of_another_kind(self, folder: Folder) -> None:
         with pytest.raises(InputError, match="the folder of an audit; expected one of a trial"):
             Folder.open(folder.path, "trial")

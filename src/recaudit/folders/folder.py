@@ -149,6 +149,13 @@ class Folder:
         path = self.path / name
         cut_links(self.path, name)
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise DamagedError(
+                "path",
+                received=f"the folder {path}",
+                expected=f"a file, or nothing, at {name} of a run folder",
+                remedy="Remove or rename this folder, and run the same command again.",
+            )
         with atomic.file(path) as aside:
             if isinstance(how, bytes):
                 aside.write_bytes(how)
