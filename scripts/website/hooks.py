@@ -30,6 +30,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     patterns = {
         "notebooks/*.ipynb": [f"notebooks/{file.stem}.md" for file in named],
         "reference/api/*.md": [f"reference/api/{name}.md" for name in api.PAGES],
+        "papers/results/*.md": [f"papers/results/{name}.md" for name in results.NAMES],
     }
     config.nav = _filled(config.nav, patterns)
     return config
