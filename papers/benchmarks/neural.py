@@ -21,6 +21,7 @@ import torch
 
 from recaudit import models, simulate
 from recaudit.data import Interactions
+from recaudit_papers.models import CFNADE, LLORMA, AutoRec, BayesMF
 from recaudit_papers.recommenders import paper_recommenders
 
 Result = TypeVar("Result")
@@ -38,14 +39,14 @@ class Floor(NamedTuple):
     double: bool = False
 
 
-def autorec(model: models.AutoRec, data: Interactions) -> Floor:
+def autorec(model: AutoRec, data: Interactions) -> Floor:
     """Reading, predicting, tracing back, and the slopes of V and W: five rows a rating; and Adam on V and W."""
     rows = 5 * len(data) * model.epochs
     adam = 2 * data.n_users * model.hidden * model.epochs * -(-data.n_items // model.batch)
     return Floor(2 * rows * model.hidden + 12 * adam, 4 * rows * model.hidden + 24 * adam)
 
 
-def cfnade(model: models.CFNADE, data: Interactions) -> Floor:
+def cfnade(model: CFNADE, data: Interactions) -> Floor:
     """Half of the ratings are read, up to their level; half are predicted, at each level; and Adam on W and V."""
     levels, seen = 5, len(data) / 2 * model.epochs
     reached = float(np.mean(np.clip(np.round(data.ratings), 1, 5)))
@@ -53,13 +54,13 @@ def cfnade(model: models.CFNADE, data: Interactions) -> Floor:
     return Floor((2 * reached + 6 * levels) * seen * model.hidden + 12 * adam, uncached=24 * adam)
 
 
-def llorma(model: models.LLORMA, data: Interactions) -> Floor:
+def llorma(model: LLORMA, data: Interactions) -> Floor:
     """A rating reads two rows, keeps two moves, and brings them into the rows once its batch is through."""
     numbers = len(data) * model.epochs * model.anchors * model.rank
     return Floor(8 * numbers, cached=4 * 10 * numbers)
 
 
-def bayes(model: models.BayesMF, data: Interactions) -> Floor:
+def bayes(model: BayesMF, data: Interactions) -> Floor:
     """The lower triangle of each row's normal equations, for users and for items, and its Cholesky factor."""
     size = model.factors
     factorise = (data.n_users + data.n_items) * size**3 / 3

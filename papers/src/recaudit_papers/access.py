@@ -102,6 +102,7 @@ def compare_access(
     shared: dict[str, Any] = {"users": tuple(users), "targets": tuple(targets), "actions": actions or Past(5)}
     shared |= {"rng": rng, "engine": engine, "refits": 0}
     result = ra.reachability(model, data, policy=policy or Softmax(), **shared)
+    assert isinstance(result.audit, ra.Reachability)
     exact, shared["policy"] = result.pairs, result.audit.policy  # the policy with a number for beta
     found = {
         "gradient": ra.reachability(model, data, solver="gradient", **shared).pairs,
@@ -123,7 +124,7 @@ def compare_access_instability(
     *,
     viewers: Iterable[object],
     editors: Iterable[object],
-    edits: Actions | None = None,
+    edits: Actions | Future | None = None,
     distance: Distance = "hellinger",
     policy: Policy | None = None,
     budget: int = 200,
@@ -156,6 +157,7 @@ def compare_access_instability(
     shared: dict[str, Any] = {"viewers": tuple(viewers), "editors": tuple(editors), "distance": distance}
     shared |= {"edits": edits, "pairs": True, "rng": rng, "engine": engine, "refits": 0}
     result = ra.instability(model, data, policy=policy or Softmax(), **shared)
+    assert isinstance(result.audit, ra.Instability)
     exact, shared["policy"] = result.pairs, result.audit.policy
     asked = ra.instability(as_black_box(model), data, budget=budget, **shared).pairs
     log = model.data if data is None else data
@@ -179,6 +181,7 @@ def _climb(
     edits = audit.edits
     assert isinstance(edits, Actions)
     assert isinstance(audit.policy, Softmax)
+    beta = float(audit.policy.beta)
     items = edits.items(model, editors, rng, log)
     factual = edits.unchanged(model, editors, items, log) if audit.resolved_baseline == "factual" else None
     scores = model.scores(viewers)
@@ -198,7 +201,7 @@ def _climb(
             response,
             before,
             allowed[row],
-            audit.policy.beta,
+            beta,
             ratings,
             audit.distance,
             start=start,

@@ -13,7 +13,7 @@ import polars as pl
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Interval, NextK
-from recaudit.models import FactorModel, FittedModel, reachable_factors
+from recaudit.models import FactorModel, FactorVectors, FittedModel, reachable_factors
 from recaudit.plugins import Candidates, IntArray, Status, as_data, candidate_items
 from recaudit.registry import ACTIONS
 from recaudit.solvers import best_beta as maximize_beta
@@ -100,7 +100,7 @@ class Geometry:
     __repr__ = summary
 
 
-def rich_actions(model: FactorModel, items: IntArray) -> bool:
+def rich_actions(model: FactorVectors, items: IntArray) -> bool:
     """Return whether rating `items` (actions,), positions, can move the user in every direction in which items differ.
 
     `rank [q_i, v_i] over the acted-on items = rank over all items`, with the vectors of `recaudit.reachable_factors`.

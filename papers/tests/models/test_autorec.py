@@ -11,7 +11,6 @@ from recaudit.data import Interactions
 from recaudit.engines import Step, listening
 from recaudit.errors import InputError
 from recaudit.models.baseline.popularity import TopPop
-from recaudit.models.rows import Singles
 from recaudit.testing.models import ModelContract, some_ratings
 from recaudit_papers.models.autorec import (
     AutoRec,
@@ -23,6 +22,7 @@ from recaudit_papers.models.autorec import (
     kept,
     train,
 )
+from recaudit_papers.models.numerics import Singles
 
 EVERYBODY = np.arange(30)
 

@@ -15,9 +15,9 @@ from recaudit.engines.progress import Step, listening
 from recaudit.errors import InputError
 from recaudit.models.base import FittedModel
 from recaudit.models.baseline.popularity import TopPop
-from recaudit.models.rows import SparseRows
 from recaudit.testing.models import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
 from recaudit_papers.models.bayes import BayesMF, BayesMFModel, draw_distributions, draw_noise_precision, draw_rows
+from recaudit_papers.models.numerics import SparseRows
 
 SMALL = BayesMF(factors=3, iterations=12, burn_in=4, thinning=2, update_iterations=6)
 

@@ -395,7 +395,7 @@ class TestMistakes:
         text = BASE.replace('"als"', '"biased-mf"')
         (folder / "base.toml").write_text(text, encoding="utf-8")
         study = studies.own(written(folder, STUDY.replace('ALS.factors" = 8', 'ALS.update.step" = 0.2')))
-        update = study.config.rungs[0].model("ALS").recommender.update  # type: ignore[attr-defined]
+        update = study.config.rungs[0].model("ALS").recommender.update
         assert update.step == 0.2
 
 
