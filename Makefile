@@ -1,4 +1,4 @@
-# The two commands: `make demo` and `make test`. Both set up what they need in .venv.
+# The two commands: `make demo` (recaudit alone) and `make test` (with recaudit-papers). Both set up what they need in .venv.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
 
@@ -33,7 +33,7 @@ lenskit: .venv-lenskit/test.stamp
 
 # Which lines no test runs.
 coverage: .venv/test.stamp
-	$(BIN)/python -m pytest -n auto -m "not cluster" --cov=recaudit --cov-report=term:skip-covered --cov-report=html:runs/coverage
+	$(BIN)/python -m pytest -n auto -m "not cluster" --cov=recaudit --cov=recaudit_papers --cov-report=term:skip-covered --cov-report=html:runs/coverage
 
 # Property tests on new cases: `make test` draws the same ones each time.
 SEEDS ?= 1 2 3 4 5 6 7 8 9 10
@@ -76,14 +76,12 @@ runs/notebooks.stamp: $(wildcard docs/notebooks/*.ipynb) scripts/notebooks.py | 
 	$(BIN)/python scripts/notebooks.py runs/notebooks
 	touch $@
 
-# The pages of docs/studies, at the papers' sizes: hours of one core. Goes on where it was stopped.
+# The papers' studies at the papers' sizes, in runs/studies: hours of one core. Resumes where it was stopped.
 STUDIES ?= calibration folding reachability agency reclab
 WORKERS ?= 2
-study-pages: .venv/demo.stamp
+study-pages: .venv/test.stamp
 	for study in $(STUDIES); do \
 		$(BIN)/recaudit study $$study --size paper --workers $(WORKERS) --out runs/studies/$$study || exit 1; \
-		rm -rf docs/studies/$$study; mkdir -p docs/studies/$$study; \
-		cp -r runs/studies/$$study/study.md runs/studies/$$study/pictures docs/studies/$$study/ || exit 1; \
 	done
 
 lint: .venv/test.stamp
@@ -96,7 +94,8 @@ format: .venv/test.stamp
 	$(BIN)/ruff format .
 
 bench: .venv/bench.stamp
-	for script in models reachability agency agency_future folding folding_metric calibration bayes simulation neural compare error_rates estimates engines ray_load lists futures; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in models reachability agency agency_future folding folding_metric calibration compare error_rates estimates engines ray_load lists futures; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in bayes neural simulation; do $(BIN)/python papers/benchmarks/$$script.py || exit 1; done
 
 # What can be installed or built again. Runs may have taken hours: remove them yourself by `rm -r runs`.
 clean:
@@ -109,21 +108,21 @@ $(BIN)/python:
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	touch $@
 
-.venv/test.stamp: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+.venv/test.stamp: $(BIN)/python pyproject.toml papers/pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]' -e papers
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lightfm]' >/dev/null 2>&1 || echo "LightFM was not built (it needs a C compiler): its tests are skipped."
 	touch $@ .venv/demo.stamp
 
-.venv/docs.stamp: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+.venv/docs.stamp: $(BIN)/python pyproject.toml papers/pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]' -e papers
 	touch $@ .venv/demo.stamp
 
 .venv/ray.stamp: .venv/test.stamp
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,ray]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,ray]' -e papers
 	touch $@
 
 .venv/bench.stamp: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,bench,ray]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,bench,ray]' -e 'papers[bench]'
 	touch $@ .venv/ray.stamp .venv/test.stamp .venv/demo.stamp
 
 .venv-lenskit/test.stamp: pyproject.toml constraints-lenskit.txt

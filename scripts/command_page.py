@@ -12,6 +12,8 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from recaudit.cli import app
+from recaudit.cli.other_packages import DISTRIBUTIONS
+from recaudit.registry import COMMANDS
 
 INTRODUCTION = """# Commands
 
@@ -26,7 +28,8 @@ def command_page() -> str:
     assert isinstance(whole, TyperGroup)
     parts = [INTRODUCTION, *_text(whole), *_table(whole)]
     for name, command in whole.commands.items():
-        parts += _command(name, command)
+        if name not in {*COMMANDS, *DISTRIBUTIONS}:  # the page is the same with other packages and without
+            parts += _command(name, command)
     return "\n".join(parts)
 
 

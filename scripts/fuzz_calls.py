@@ -26,7 +26,6 @@ from recaudit.policies.calibrated import Calibrated
 from recaudit.registry import MODELS
 from recaudit.runs import configuration, simulation
 from recaudit.runs.gate import parse_gate
-from recaudit.studies.own.config import parse_own
 
 _AUDITED: dict[str, Any] = {
     "seed": 0,
@@ -92,7 +91,6 @@ def configurations(draw: random.Random, stage: Stage) -> Case:
     """A TOML file with a wrong value, key or form."""
     parse, whole = draw.choice([
         (configuration.parse, _AUDITED), (simulation.parse_simulation, _SIMULATED), (_parse_gate, _GATED),
-        (parse_own, _ASKED),
     ])  # fmt: skip
     table = json.loads(json.dumps(whole))
     if parse is configuration.parse and draw.random() < 0.3:

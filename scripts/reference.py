@@ -37,7 +37,6 @@ from recaudit.runs.simulation import SimulationConfiguration
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Course
 from recaudit.specification import NamedParts
-from recaudit.studies.own.config import OwnStudyConfiguration, StudyChange, StudyMetric
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 
@@ -72,8 +71,8 @@ users = 50
 
 INTRODUCTION = f"""# Configuration
 
-What `recaudit audit FILE`, `recaudit study own --config FILE` and `recaudit simulate FILE` read: a TOML file with \
-these keys and no others. A mistake is told by its key, with what was expected there. In Python the same keys are the \
+What `recaudit audit FILE` and `recaudit simulate FILE` read: a TOML file with these keys and no others. A mistake \
+is told by its key, with what was expected there. In Python the same keys are the \
 keywords of the classes, from which `make reference` writes this page.
 
 A whole audit, of two models side by side:
@@ -90,16 +89,11 @@ _TABLES = {
     "model": "tables, each [a model](#models)",
     "audits": "tables, each [an audit](#audits)",
     "engine": "a table: [an engine](#engines)",
-    "base": "a file that exists, or a table: [the file](#the-file) of an audit",
-    "models": "a text or a list of texts",
-    "metric": "tables, each [a metric](#metrics-of-a-study)",
-    "change": "tables, each [a change](#changes-of-a-study)",
     "environment": "tables, each [an environment](#environments)",
     "recommender": "tables, each [a recommender](#recommenders)",
 }
 """The keys of a file that are tables of it."""
 
-_PRINTED = 'a number, or a text where its last digit is 0: `"1.370"`'
 _MODEL_KEYS = [
     Setting("kind", str, PydanticUndefined, "Which of those below."),
     Setting(
@@ -131,7 +125,7 @@ class Reference:
 
     def page(self) -> str:
         """All of it, ending in a line break."""
-        parts = [INTRODUCTION, *self._audit_file(), *self._study(), *self._simulation()]
+        parts = [INTRODUCTION, *self._audit_file(), *self._simulation()]
         return "\n".join(part.strip() + "\n" for part in parts)
 
     def _audit_file(self) -> Iterator[str]:
@@ -155,14 +149,6 @@ class Reference:
         yield from self._kinds(ACTIONS)
         yield "## Engines\n\n`[engine]`: how the work is spread. It never changes a number.\n"
         yield from self._kinds(ENGINES)
-
-    def _study(self) -> Iterator[str]:
-        yield "## Studies\n\nThe file of `recaudit study own`: [a question of your own](../guides/own-study.md).\n"
-        yield self._table(settings_of(OwnStudyConfiguration), _TABLES)
-        yield "### Metrics of a study\n\n`[[metric]]`, once for each number.\n"
-        yield self._table(settings_of(StudyMetric), {"model": "a text or a list of texts", "published": _PRINTED})
-        yield "### Changes of a study\n\n`[[change]]`, once for each.\n"
-        yield self._table(settings_of(StudyChange), {"set": "a table"})
 
     def _simulation(self) -> Iterator[str]:
         yield "## Simulations\n\nThe file of `recaudit simulate`.\n"

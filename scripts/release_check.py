@@ -53,7 +53,7 @@ _RELEASE = re.compile(r"^## \[(.+?)\](?: - (\S+))?$", re.MULTILINE)
 _CITED = re.compile(r"^(version|date-released): (\S+)$", re.MULTILINE)
 _WORK = re.compile(
     r"(^|/)(__pycache__|\.venv[^/]*|\.git|\.scratch|\.mypy_cache|\.ruff_cache|\.pytest_cache|\.hypothesis)/"
-    r"|^(runs|results|build|dist)/|\.(pyc|nbi|nbc|parquet|safetensors|npz|npy|sqlite|db|zip|gz|csv|tsv|dat)$|(^|/)manifest\.json$"
+    r"|^(runs|build|dist)/|(?<!results/comparisons)(?<!results/blocks)\.(pyc|nbi|nbc|parquet|safetensors|npz|npy|sqlite|db|zip|gz|csv|tsv|dat)$|(^|/)manifest\.json$"
 )
 """Names of caches, of run folders and of data."""
 _PLACE = re.compile(rf"(?<![\w.])(?:/(?:home|Users|root)/\w+|{re.escape(str(ROOT))})")
@@ -65,20 +65,27 @@ class NotFitError(Exception):
 
 
 def version_faults(root: Path, tag: str | None = None) -> list[str]:
-    """List where the version is not the same: the package, the citation, the changelog, the tag.
+    """List where the version is not the same: the packages, the citation, the changelog, the tag.
 
     Work after a release is listed under `[Unreleased]` in the changelog. A release, which has a tag, has no such list.
+    Without a tag the version may be one under development: then citation and changelog name the last release.
     """
     [version] = _VERSION.findall((root / "src/recaudit/version.py").read_text(encoding="utf-8"))
+    [of_papers] = _VERSION.findall((root / "papers/src/recaudit_papers/version.py").read_text(encoding="utf-8"))
     cited = dict(_CITED.findall((root / "CITATION.cff").read_text(encoding="utf-8")))
     releases = _RELEASE.findall((root / "CHANGELOG.md").read_text(encoding="utf-8"))
     if tag is None:
         releases = [(name, day) for name, day in releases if name != "Unreleased"]
     name, day = next(iter(releases), ("none", ""))
+    places = [("recaudit-papers", of_papers, version), ("the tag", tag, version)]
+    if tag is None and ".dev" in version:
+        places.append(("CITATION.cff", cited.get("version"), name))
+    else:
+        places += [("CITATION.cff", cited.get("version"), version), ("CHANGELOG.md", name, version)]
     faults = [
-        f"{place} has version {found}, and version.py has {version}"
-        for place, found in (("CITATION.cff", cited.get("version")), ("CHANGELOG.md", name), ("the tag", tag))
-        if found is not None and found.removeprefix("v") != version
+        f"{place} has version {found}, and not {wanted}"
+        for place, found, wanted in places
+        if found is not None and found.removeprefix("v") != wanted
     ]
     try:
         date.fromisoformat(day)
@@ -147,6 +154,12 @@ def build(source: Path, into: Path) -> tuple[Path, Path]:
     return wheel, sdist
 
 
+def split_names(names: set[str]) -> tuple[set[str], set[str]]:
+    """Split the committed files into those of recaudit and, relative to their folder, those of recaudit-papers."""
+    papers = {name for name in names if name.startswith("papers/")}
+    return names - papers, {name.removeprefix("papers/") for name in papers}
+
+
 def inside(package: Path) -> dict[str, bytes]:
     """The files of a package by name; of a source distribution without the folder around them."""
     if package.suffix == ".whl":
@@ -161,13 +174,14 @@ def inside(package: Path) -> dict[str, bytes]:
         }
 
 
-def package_faults(wheel: Path, sdist: Path, names: set[str], version: str) -> list[str]:
-    """What is wrong with the two packages before anything is installed."""
+def package_faults(wheel: Path, sdist: Path, names: set[str], version: str, package: str) -> list[str]:
+    """List what is wrong with the wheel and the source distribution of a package before anything is installed."""
     whole, source = inside(wheel), inside(sdist)
-    about = {name: own for name, own in whole.items() if name.startswith(f"recaudit-{version}.dist-info/")}
+    about = {name: own for name, own in whole.items() if name.startswith(f"{package}-{version}.dist-info/")}
     code = {name: own for name, own in whole.items() if name not in about}
-    expected = {name.removeprefix("src/") for name in names if name.startswith("src/recaudit/")}
-    described = about.get(f"recaudit-{version}.dist-info/METADATA", b"")
+    expected = {name.removeprefix("src/") for name in names if name.startswith(f"src/{package}/")}
+    expected |= {f"{package}/{name}" for name in names if name.startswith("results/")}
+    described = about.get(f"{package}-{version}.dist-info/METADATA", b"")
     faults = content_faults(code, expected, "the wheel")
     faults += [] if any(name.endswith("licenses/LICENSE") for name in about) else ["the wheel has no licence"]
     faults += metadata_faults(described, version)
@@ -176,10 +190,18 @@ def package_faults(wheel: Path, sdist: Path, names: set[str], version: str) -> l
     return faults + ([] if made == described else ["the two packages describe themselves differently"])
 
 
-def install(python: Path, package: Path, constraints: Path) -> None:
+def install(python: Path, packages: Sequence[Path], constraints: Path) -> None:
     """Into an environment that has nothing yet."""
     venv.create(python.parents[1], with_pip=True, clear=True)
-    _run([str(python), "-m", "pip", "install", "--quiet", "-c", str(constraints), str(package)])
+    _run([str(python), "-m", "pip", "install", "--quiet", "-c", str(constraints), *map(str, packages)])
+
+
+def use_papers(python: Path, folder: Path) -> None:
+    """List the studies, and render the published results."""
+    studies = json.loads(_run([str(python.with_name("recaudit")), "study", "--list", "--json"], cwd=folder))
+    _run([str(python), "-m", "recaudit_papers.pages", "pages"], cwd=folder)
+    if {one["name"] for one in studies} != {page.stem for page in (folder / "pages").iterdir()}:
+        raise NotFitError("recaudit-papers has other studies than pages")
 
 
 def use(python: Path, folder: Path, version: str, *, demo: bool) -> None:
@@ -238,7 +260,11 @@ def check(work: Path, tag: str | None, *, demo: bool) -> None:
     [version] = _VERSION.findall((source / "src/recaudit/version.py").read_text(encoding="utf-8"))
     with _step("Two packages, and what is in them"):
         wheel, sdist = build(source, built)
-        _stop_at(package_faults(wheel, sdist, names, version))
+        own, papers = split_names(names)
+        _stop_at(package_faults(wheel, sdist, own, version, "recaudit"))
+    with _step("The same of recaudit-papers"):
+        papers_wheel, papers_sdist = build(source / "papers", work / "papers")
+        _stop_at(package_faults(papers_wheel, papers_sdist, papers, version, "recaudit_papers"))
     with _step("The wheel that the source distribution makes is the same"):
         command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(work / "again"), str(sdist)]
         _run(command)
@@ -247,16 +273,22 @@ def check(work: Path, tag: str | None, *, demo: bool) -> None:
     constraints = work / "constraints.txt"
     shutil.copy(source / "constraints.txt", constraints)
     shutil.rmtree(source)
-    for package, whole in ((wheel, demo), (sdist, False)):
+    for packages, whole in (([wheel], demo), ([sdist, papers_sdist], False)):
+        package = packages[0]
         python = work / f"venv-{package.suffix[1:]}" / "bin" / "python"
-        with _step(f"{package.name} in an empty environment"):
-            install(python, package, constraints)
+        with _step(f"{' and '.join(one.name for one in packages)} in an empty environment"):
+            install(python, packages, constraints)
+        folder = work / f"elsewhere-{package.suffix[1:]}"
         with _step("The demo, and what follows it" if whole else "A small audit, and what follows it"):
-            use(python, work / f"elsewhere-{package.suffix[1:]}", version, demo=whole)
+            use(python, folder, version, demo=whole)
+        if len(packages) > 1:
+            with _step("The studies of recaudit-papers"):
+                use_papers(python, folder)
         shutil.rmtree(python.parents[1])
     shutil.rmtree(ROOT / "dist", ignore_errors=True)
     shutil.copytree(built, ROOT / "dist")
-    for package in (wheel, sdist):
+    shutil.copytree(work / "papers", ROOT / "dist", dirs_exist_ok=True)
+    for package in (wheel, sdist, papers_wheel, papers_sdist):
         print(f"{hashlib.sha256(package.read_bytes()).hexdigest()}  dist/{package.name}")
 
 

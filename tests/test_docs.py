@@ -26,8 +26,9 @@ def made() -> Iterator[set[Path]]:
     """What the build of the site adds to docs/."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "scripts")
-        figures, api = (importlib.import_module(f"website.{name}") for name in ("figures", "api"))
+        figures, api, results = (importlib.import_module(f"website.{name}") for name in ("figures", "api", "results"))
         names = [f"figures/{name}.svg" for name in figures.NAMES] + [f"reference/api/{name}.md" for name in api.PAGES]
+        names += [f"papers/results/{name}.md" for name in results.NAMES]
         yield {ROOT / "docs" / name for name in (*names, "demo/report.html", "demo/explore.html")}
 
 

@@ -57,13 +57,31 @@ def test_the_version_is_the_same_everywhere() -> None:
 def test_a_version_that_differs_is_told(tmp_path: Path) -> None:
     (tmp_path / "src" / "recaudit").mkdir(parents=True)
     (tmp_path / "src" / "recaudit" / "version.py").write_text('__version__ = "9.9.9"\n')
+    (tmp_path / "papers" / "src" / "recaudit_papers").mkdir(parents=True)
+    (tmp_path / "papers" / "src" / "recaudit_papers" / "version.py").write_text('__version__ = "9.9.9"\n')
     for name in ("CITATION.cff", "CHANGELOG.md"):
         (tmp_path / name).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
     assert [fault.split(" has ")[0] for fault in CHECK.version_faults(tmp_path)] == ["CITATION.cff", "CHANGELOG.md"]
     assert any(fault.startswith("the tag has") for fault in CHECK.version_faults(tmp_path, "v9.9.8"))
+    (tmp_path / "papers" / "src" / "recaudit_papers" / "version.py").write_text('__version__ = "9.9.8"\n')
+    assert any(fault.startswith("recaudit-papers has") for fault in CHECK.version_faults(tmp_path))
     (tmp_path / "CHANGELOG.md").write_text("## [Unreleased]\n\n## [9.9.9] - 2026-01-01\n")
     assert any("Unreleased has the date" in fault for fault in CHECK.version_faults(tmp_path, "v9.9.9"))
     assert not any("Unreleased" in fault for fault in CHECK.version_faults(tmp_path))
+
+
+def test_a_version_under_development_names_the_last_release_and_cannot_be_tagged(tmp_path: Path) -> None:
+    for folder in ("src/recaudit", "papers/src/recaudit_papers"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "version.py").write_text('__version__ = "1.3.0.dev0"\n')
+    (tmp_path / "CITATION.cff").write_text("version: 1.2.0\ndate-released: 2026-01-01\n")
+    (tmp_path / "CHANGELOG.md").write_text("## [Unreleased]\n\n## [1.2.0] - 2026-01-01\n")
+    assert CHECK.version_faults(tmp_path) == []
+    assert any(
+        fault.startswith("CITATION.cff has version 1.2.0") for fault in CHECK.version_faults(tmp_path, "v1.3.0.dev0")
+    )
+    (tmp_path / "CITATION.cff").write_text("version: 1.1.0\ndate-released: 2026-01-01\n")
+    assert CHECK.version_faults(tmp_path) == ["CITATION.cff has version 1.1.0, and not 1.2.0"]
 
 
 def test_what_is_not_committed_or_is_somebodys_own_is_found() -> None:

@@ -53,11 +53,12 @@ PAGES = {
     "simulate": ApiPage(
         "Simulations", "People who rate what they are shown, and recommenders that learn.", ("simulate",)
     ),
-    "studies": ApiPage("Studies", "The papers' tables, ours beside theirs; and questions of your own.", ("studies",)),
     "engines": ApiPage("Engines", "How the work is spread. It never changes a number.", ("engines",)),
     "solvers": ApiPage("Solvers", "Arrays in, arrays out; every answer with a certificate.", ("solvers",)),
     "registry": ApiPage("Registries", "Every part that can be named, of recaudit and of plug-ins.", ("registry",)),
     "errors": ApiPage("Errors", "What can go wrong. All of it is a `RecauditError`.", ("errors",)),
+    "plugins": ApiPage("For plug-ins", "What parts of other packages are built with.", ("plugins",)),
+    "folders": ApiPage("Folders", "Run folders: a manifest with a digest of every file.", ("folders",)),
     "testing": ApiPage("Testing", "Contracts that tests of your own parts inherit.", ("testing",)),
 }
 

@@ -11,7 +11,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from pymdownx.slugs import slugify
-from website import api, figures, notebooks
+from website import api, figures, notebooks, results
 
 ROOT = Path(__file__).parents[2]
 SOURCE = "https://github.com/recaudit/recaudit/blob/main"
@@ -30,6 +30,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     patterns = {
         "notebooks/*.ipynb": [f"notebooks/{file.stem}.md" for file in named],
         "reference/api/*.md": [f"reference/api/{name}.md" for name in api.PAGES],
+        "papers/results/*.md": [f"papers/results/{name}.md" for name in results.NAMES],
     }
     config.nav = _filled(config.nav, patterns)
     return config
@@ -47,6 +48,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """The pages and pictures that are made, beside those that are written."""
     for name, text in api.pages().items():
         files.append(File.generated(config, f"reference/api/{name}.md", content=text))
+    for name, text in results.pages().items():
+        files.append(File.generated(config, f"papers/results/{name}.md", content=text))
     for file in sorted(Path(config.docs_dir).glob("notebooks/*.ipynb")):
         files.append(File.generated(config, f"notebooks/{file.stem}.md", content=notebooks.page(EXECUTED / file.name)))
     for name in ("report.html", "explore.html"):

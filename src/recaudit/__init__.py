@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from recaudit import interventions as interventions
     from recaudit import metrics as metrics
     from recaudit import models as models
+    from recaudit import plugins as plugins
     from recaudit import policies as policies
     from recaudit import registry as registry
     from recaudit import report as report
     from recaudit import runs as runs
     from recaudit import simulate as simulate
     from recaudit import solvers as solvers
-    from recaudit import studies as studies
     from recaudit import testing as testing
     from recaudit.audits.agency.audit import Agency as Agency
     from recaudit.audits.agency.audit import agency as agency
@@ -94,8 +94,8 @@ if TYPE_CHECKING:
     from recaudit.runs.history import history as history
 
 _ROOMS = (
-    *("audits", "data", "engines", "errors", "interventions", "metrics", "models", "policies", "registry", "report"),
-    *("runs", "simulate", "solvers", "studies", "testing"),
+    *("audits", "data", "engines", "errors", "interventions", "metrics", "models", "plugins", "policies", "registry"),
+    *("report", "runs", "simulate", "solvers", "testing"),
 )
 _NAMES = {
     "audits.agency.audit": ("Agency", "agency"),

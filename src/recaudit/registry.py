@@ -140,7 +140,10 @@ DATASETS = Registry("recaudit.datasets", "a data set")
 ENGINES = Registry("recaudit.engines", "an engine")
 SPLITS = Registry("recaudit.splits", "a split")
 SECTIONS = Registry("recaudit.sections", "a section of the report")
-STUDIES = Registry("recaudit.studies", "a study")
+COMMANDS = Registry("recaudit.commands", "a command")
+"""Commands of other packages: functions with Typer's annotations."""
+PUBLISHED = Registry("recaudit.published", "published numbers")
+"""Functions from an offline-online study to the numbers published for it, by environment, recommender and metric."""
 DISPLAYS = Registry("recaudit.displays", "a display")
 """By what is shown: functions from an object to the HTML that a notebook draws for it."""
 

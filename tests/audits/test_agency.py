@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import recaudit as ra
+from models.nonlinear import Nonlinear
 from recaudit.audits.agency.audit import Agency, agency
 from recaudit.audits.audit import Subject
 from recaudit.audits.reachability.audit import Reachability
@@ -21,7 +22,7 @@ from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Past
 from recaudit.metrics.groupings import groupings
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
-from recaudit.models import ALS, EASE, FactorModel, RecurrentRecommender, TopPop
+from recaudit.models import ALS, EASE, FactorModel, TopPop
 from recaudit.policies import Softmax, Top1
 
 RECOMMENDER = ALS(factors=4, iterations=2)
@@ -293,6 +294,6 @@ class TestWithoutAnAnswer:
 
     def test_what_was_only_searched_for_is_bounded_everywhere(self, log: Interactions) -> None:
         asked: dict[str, Any] = {"users": 3, "followed": 1, "targets": 4, "editors": 3}
-        found = agency(RecurrentRecommender(hidden=4, epochs=1), log, k=2, horizons=(), betas=(1.0,), **asked)
+        found = agency(Nonlinear(), log, k=2, horizons=(), betas=(1.0,), **asked)
         for frame in (found.frame, found.groups, found.series):
             assert set(frame.drop_nulls("value")["status"]) == {"bounded"}

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import recaudit as ra
+from models.nonlinear import Nonlinear
 from recaudit.audits import ReachabilityResult, contrast_items, sweep_beta
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
@@ -16,7 +17,7 @@ from recaudit.data.synthetic import World
 from recaudit.interventions import Future, NextK, Past
 from recaudit.metrics.inference import SampleEstimate
 from recaudit.metrics.intervals import mean, row, weakest
-from recaudit.models import ALS, BiasedMF, RecurrentRecommender
+from recaudit.models import ALS, BiasedMF
 from recaudit.policies import Softmax
 from recaudit.status import Status
 
@@ -116,8 +117,8 @@ class TestHowAggregatesStand:
         assert alone.frame["value"].null_count() == 3
 
     def test_instability(self, world: World) -> None:
-        """A recurrent model's distances are found by trying ratings of an interval: lower bounds."""
-        recommender = RecurrentRecommender(hidden=4, epochs=1)
+        """The distances of a model that is not affine are found by trying ratings of an interval: lower bounds."""
+        recommender = Nonlinear()
         found = ra.instability(
             recommender.fit(Past(2).before(world.data)),
             world.data,

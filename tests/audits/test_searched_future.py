@@ -10,11 +10,12 @@ import pytest
 import torch
 
 import recaudit as ra
+from models.nonlinear import Nonlinear
 from recaudit.data import Interactions
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Stars
-from recaudit.models import ALS, BiasedMF, RecurrentRecommender, SgdStep, as_black_box, from_system
+from recaudit.models import ALS, BiasedMF, SgdStep, as_black_box, from_system
 from recaudit.policies import Softmax
 
 USERS = ["user-003"]
@@ -79,16 +80,16 @@ def test_stars_are_tried_one_and_all_where_the_budget_allows(model: Any) -> None
             assert other["rank_gain"] == one["rank_gain"]
 
 
-def test_a_recurrent_model_is_climbed(log: Interactions) -> None:
+def test_a_model_that_can_be_differentiated_is_climbed(log: Interactions) -> None:
     """No star sequence beats what ascent finds by much, and ascent stays among what can be reached."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        recurrent = RecurrentRecommender(hidden=6, epochs=2).fit(log)
+        model = Nonlinear(hidden=6).fit(log)
         targets = log.item_ids[[5, 11]].to_list()
         settings: dict[str, Any] = {"policy": Softmax(beta=20), "users": USERS, "targets": targets}
-        climbed = ra.reachability(recurrent, actions=Future(2), **settings)
-        stars = ra.reachability(recurrent, actions=Future(2, ratings=Stars(1, 5)), **settings)
+        climbed = ra.reachability(model, actions=Future(2), **settings)
+        stars = ra.reachability(model, actions=Future(2, ratings=Stars(1, 5)), **settings)
     finally:
         torch.set_num_threads(before)
     assert (climbed.pairs["value"] >= 0.999 * stars.pairs["value"]).all()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from explore.explored import ALS, LABELS, explored
+from explore.explored import ALLOWED, ALS, LABELS, explored
 from recaudit.explore import Exploration, explore, render_explorer
 from report.test_page import HOSTILE
 
@@ -62,7 +62,7 @@ def browser() -> Iterator[Browser]:
 def content(tmp_path_factory: pytest.TempPathFactory) -> Exploration:
     """A run with models of every kind."""
     folder = tmp_path_factory.mktemp("browsed")
-    return explore(explored(folder), users=3, models=LABELS, folder=folder)
+    return explore(explored(folder), users=3, models=LABELS, folder=folder, allow_code=ALLOWED)
 
 
 @pytest.fixture(scope="session")

@@ -212,7 +212,7 @@ def test_models_that_the_page_cannot_compute_say_so(page: Page, address: str, co
     assert "whatever is rated" in page.locator("#precomputed").inner_text()
     assert page.locator(".rating").count() == 0
     assert len(shown(page)) == 10
-    page.locator("#model").select_option("Recurrent")
+    page.locator("#model").select_option("Nonlinear")
     assert "worked out beforehand" in page.locator("#precomputed").inner_text()
     assert page.locator("fieldset.rating:not([disabled])").count() == 0
     view = content.payload["people"][0]["views"][3]

@@ -17,8 +17,6 @@ from typer.testing import CliRunner
 from recaudit import runs
 from recaudit.cli import app
 from recaudit.runs.gate import parse_gate
-from recaudit.runs.toml_files import parse_toml
-from recaudit.studies.own.config import OwnStudyConfiguration
 
 LANGUAGES = {"python", "toml", "sh", "jinja", "text"}
 _FENCE = re.compile(r"^( *)```+(\w*)[^\n]*\n(.*?)^\1```+$", flags=re.DOTALL | re.MULTILINE)
@@ -75,12 +73,10 @@ def carry_out(block: Block, held: dict[str, Any], page: str) -> None:
 
 
 def read_toml(text: str) -> None:
-    """A configuration, a gate, a study or a simulation by its tables; else TOML of some kind."""
+    """A configuration, a gate or a simulation by its tables; else TOML of some kind."""
     tables = tomllib.loads(text)
     if "rule" in tables:
         parse_gate(text, source="page")
-    elif "base" in tables:
-        parse_toml(OwnStudyConfiguration, text, source="page", folder=Path())
     elif "environment" in tables:
         runs.parse_simulation(text, source="page", folder=Path())
     elif "model" in tables or "data" in tables:

@@ -28,12 +28,9 @@ from recaudit.engines import Ray, Serial, with_workers
 from recaudit.engines import cluster as engine_room
 from recaudit.engines.base import check_written
 from recaudit.errors import InputError, MachineError, NotSupportedError
-from recaudit.folders import verify
 from recaudit.models import from_http
 from recaudit.models.given.http_cache import AnswerCache
-from recaudit.studies import run as run_study
 from recaudit.testing import EngineContract
-from studies.crafted_study import Crafted
 
 ray = pytest.importorskip("ray", reason="Ray has no wheel for this machine")
 
@@ -123,12 +120,6 @@ class TestTheSameBits:
         ]
         assert found[0].equals(found[1])
         assert files(tmp_path / "serial") == files(tmp_path / "ray")
-
-    def test_a_study(self, tmp_path: Path) -> None:
-        serial = run_study(Crafted(), out=tmp_path / "serial")
-        spread = run_study(Crafted(), out=tmp_path / "ray", engine=Ray())
-        assert serial.frame().equals(spread.frame())
-        assert verify(tmp_path / "ray").lost == ()
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -22,15 +22,16 @@ kind = "item-knn"
 [[model]]
 kind = "ease"
 [[model]]
-kind = "recurrent"
-label = "Recurrent"
-hidden = 4
-epochs = 1
+kind = "python"
+object = "models.nonlinear:recommender"
+label = "Nonlinear"
 [[model]]
 kind = "top-pop"
 label = "Popular"
 """
-LABELS = ["ALS", "ItemKNN", "EASE", "Recurrent", "Popular"]
+LABELS = ["ALS", "ItemKNN", "EASE", "Nonlinear", "Popular"]
+ALLOWED = ["models.nonlinear"]
+"""The module of the test's own model."""
 ALS = '[[model]]\nkind = "als"\nfactors = 6\n'
 
 

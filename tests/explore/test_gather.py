@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import recaudit as ra
-from explore.explored import ALS, LABELS, array, explored
+from explore.explored import ALLOWED, ALS, LABELS, array, explored
 from explore.twin import PageState, random_states, twin
 from recaudit.errors import ConfigError, DataError, InputError, NotSupportedError
 from recaudit.explore import Exploration, explore, render_explorer
@@ -30,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def found(run: Run) -> Exploration:
-    return explore(run, users=3, models=LABELS, folder=run.path.parent)
+    return explore(run, users=3, models=LABELS, folder=run.path.parent, allow_code=ALLOWED)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_what_each_model_allows(found: Exploration) -> None:
         "ALS": ("affine", "next"),
         "ItemKNN": ("affine", "next"),
         "EASE": ("affine", "seen"),  # its scores are no ratings: only what was rated has one
-        "Recurrent": ("searched", "next"),
+        "Nonlinear": ("searched", "next"),
         "Popular": ("fixed", "next"),
     }
     searched = found.payload["people"][0]["views"][3]
@@ -134,7 +134,7 @@ def test_models_that_follow_no_ratings_are_left_out_unless_they_are_named(run: R
 
 
 def test_a_searched_answer_leads_to_its_list(found: Exploration, fitted: dict[str, FittedModel]) -> None:
-    model, [user, *_] = fitted["Recurrent"], places(found, fitted["Recurrent"].data)
+    model, [user, *_] = fitted["Nonlinear"], places(found, fitted["Nonlinear"].data)
     view, values = found.payload["people"][0]["views"][3], found.payload["models"][3]["stars"]
     rows = array(view["rows"], np.uint32).astype(np.int64)
     reached = [answer for answer in view["answers"] if answer["stars"] is not None]

@@ -22,12 +22,6 @@ from recaudit.models.stored import restored, stored
 WARM: list[Recommender] = [
     models.ALS(factors=3, iterations=2),
     models.BiasedMF(factors=3, epochs=2),
-    models.AutoRec(hidden=4, epochs=2),
-    models.AutoRec(hidden=4, epochs=2, center="none"),
-    models.BayesMF(factors=2, iterations=6, burn_in=2, update_iterations=2),
-    models.CFNADE(hidden=4, epochs=1, update_epochs=1),
-    models.CFNADE(hidden=4, epochs=1, update_epochs=1, rows="user"),
-    models.LLORMA(anchors=3, rank=2, epochs=2, pre_steps=3, update_epochs=1),
 ]
 USERS, ITEMS = 20, 15
 EVERYBODY = np.arange(USERS)
@@ -110,7 +104,7 @@ def test_a_class_that_is_not_recaudits_is_not_kept() -> None:
         {"is": "builtins.eval", "with": {"source": "1"}},
         {"is": f"{__name__}.Own", "with": {"how": 1}},
         {"is": "recaudit.models.factor.model.FactorModel", "with": {"data": {"is": "log"}}},
-        {"is": "recaudit.models.factor.bayes.Units", "with": {"mean": 1.0, "sd": 1.0}},
+        {"is": "recaudit.models.given.lists.ShownLists", "with": {"lists": 1.0}},
         {"is": "array", "at": "nowhere", "turned": False},
         {"with": {}},
         ["FactorModel"],

@@ -12,8 +12,6 @@ import recaudit as ra
 from recaudit.data.synthetic import demo_world
 from recaudit.registry import DISPLAYS
 from recaudit.report.inline.card import MOST_ROWS, Card, CardTable
-from recaudit.studies import Published, Quantity, StudyRow, StudyTable
-from recaudit.studies.figures import lines
 
 EVIL = "</style><script>alert('\"&')</script>"
 
@@ -138,18 +136,6 @@ def test_runs_side_by_side_and_a_gate(tmp_path: Path) -> None:
     assert "✓ better" in found.text
     gate = ra.Gate(rule=(ra.Rule(metric="coverage", at_least=1.1),))
     assert "Gate: failed · A rule is shown to be violated: do not release." in shown(ra.check(after, gate)).text
-
-
-def test_a_table_of_a_study() -> None:
-    points = pl.DataFrame({"x": [1, 2], "y": [0.1, 0.2], "name": [EVIL, EVIL]})
-    figure = lines("drawn", points, "x", "y", "name", x_title="x", y_title="y")
-    row = StudyRow(EVIL, Published.number("0.5"), Quantity(0.501, 0.49, 0.52))
-    table = StudyTable("figure-1", "Figure 1", (row,), EVIL, (figure,))
-    found = shown(table)
-    assert "0.501 [0.490, 0.520]" in found.text
-    assert "agrees" in found.text
-    assert "svg" in found.tags
-    assert repr(table).startswith("Figure 1\n")
 
 
 def test_a_long_table_says_how_much_is_left_out() -> None:

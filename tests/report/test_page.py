@@ -184,7 +184,7 @@ class TestStandsAlone:
         texts = {one.name: one.read_text(encoding="utf-8") for one in templates}
         assert [name for name, text in texts.items() if "<html" in text] == ["base.html.j2"]
         pages = {name for name, text in texts.items() if text.startswith('{% extends "base.html.j2" %}')}
-        assert pages == {f"{name}.html.j2" for name in ("page", "comparison", "history", "simulation", "study")}
+        assert pages == {f"{name}.html.j2" for name in ("page", "comparison", "history", "simulation")}
         assert 'http-equiv="Content-Security-Policy" content="{{ content_policy }}"' in texts["base.html.j2"]
 
     def test_links_lead_somewhere_on_the_page(self, page: Page) -> None:

@@ -17,9 +17,9 @@ from recaudit.cli import app
 from recaudit.data import datasets
 from recaudit.data.synthetic import World
 from recaudit.errors import ConfigError, InputError, NotSupportedError
-from recaudit.models import FittedModel
+from recaudit.models import FittedModel, Recommender, TopPop
 from recaudit.models.factor.model import FactorModel
-from recaudit.registry import AUDITS
+from recaudit.registry import AUDITS, MODELS, SIMULATED_MODELS
 from recaudit.report import render
 from recaudit.runs import Configuration, execute, execute_simulation, parse_simulation
 from recaudit.runs.resumption import Resumption
@@ -44,14 +44,24 @@ floors = false
 [data]
 name = "demo"
 [[model]]
-kind = "autorec"
+kind = "trained"
 [[model]]
-kind = "autorec"
+kind = "trained"
 label = "At home"
 device = "cpu"
 [[model]]
 kind = "als"
 """
+
+
+class Trained(Recommender):
+    """A recommender that trains somewhere."""
+
+    device: str = "cpu"
+
+    def fit(self, data: ra.Interactions, rng: int = 0) -> FittedModel:
+        """Learn nothing."""
+        return TopPop().fit(data)
 
 
 class Where(Audit):
@@ -74,6 +84,9 @@ def small(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     monkeypatch.setattr(datasets, "load", lambda name, path=None: world.data)
     point = EntryPoint("where", f"{__name__}:Where", "recaudit.audits")
     monkeypatch.setitem(AUDITS.__dict__, "_points", {**AUDITS._points, "where": point})
+    for models in (MODELS, SIMULATED_MODELS):
+        trained = EntryPoint("trained", f"{__name__}:Trained", "recaudit.models")
+        monkeypatch.setitem(models.__dict__, "_points", {**models._points, "trained": trained})
 
 
 @pytest.fixture
@@ -146,23 +159,23 @@ class TestTraining:
         return {model.label: getattr(model.recommender, "device", None) for model in config.measured}
 
     def test_models_follow_the_run_unless_they_say_otherwise(self) -> None:
-        assert self.devices(parsed(NEURAL, CUDA)) == {"AutoRec": "cuda", "At home": "cpu", "ALS": None}
-        assert self.devices(parsed(NEURAL)) == {"AutoRec": "cpu", "At home": "cpu", "ALS": None}
+        assert self.devices(parsed(NEURAL, CUDA)) == {"Trained": "cuda", "At home": "cpu", "ALS": None}
+        assert self.devices(parsed(NEURAL)) == {"Trained": "cpu", "At home": "cpu", "ALS": None}
 
     def test_the_command_line_overrides_the_file(self) -> None:
         config = parsed(NEURAL, CUDA).model_copy(update={"device": "cpu"})
-        assert self.devices(config) == {"AutoRec": "cpu", "At home": "cpu", "ALS": None}
+        assert self.devices(config) == {"Trained": "cpu", "At home": "cpu", "ALS": None}
         assert config.hash == parsed(NEURAL).hash
 
     @pytest.mark.usefixtures("gpu")
     def test_those_of_a_simulation_too(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         asked: list[object] = []
 
-        def fit(self: ra.models.AutoRec, data: object, rng: int = 0) -> FittedModel:
+        def fit(self: Trained, data: object, rng: int = 0) -> FittedModel:
             asked.append(self.device)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(ra.models.AutoRec, "fit", fit)
+        monkeypatch.setattr(Trained, "fit", fit)
         text = """
             device = "cuda"
             trials = 1
@@ -174,7 +187,7 @@ class TestTraining:
             ratings = 100
             steps = 1
             [[recommender]]
-            kind = "autorec"
+            kind = "trained"
         """
         with pytest.raises(KeyboardInterrupt):
             execute_simulation(parse_simulation(text, source="s.toml", folder=Path()), tmp_path / "out")

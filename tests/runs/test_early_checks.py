@@ -101,11 +101,6 @@ def test_weights_by_recency_are_refused_for_a_log_without_times(folder: Path) ->
     assert caught.value.argument == "history_weights"
 
 
-def test_a_model_that_reads_times_is_refused_for_a_log_without_them(folder: Path) -> None:
-    with pytest.raises(InputError, match="without times"):
-        run(folder, '[[model]]\nkind = "recurrent"\n')
-
-
 def test_the_verb_refuses_before_it_computes(tiny: Interactions) -> None:
     frame = tiny.frame()
     timeless = Interactions.from_frame(frame.drop("time") if "time" in frame.columns else frame, scale=tiny.scale)

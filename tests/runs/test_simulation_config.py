@@ -14,7 +14,7 @@ from recaudit import simulate
 from recaudit.errors import ConfigError
 from recaudit.models import ALS, ItemKNN
 from recaudit.policies import EpsilonGreedy, Top1
-from recaudit.registry import AUDITS, ENVIRONMENTS, SIMULATED_MODELS
+from recaudit.registry import AUDITS, ENVIRONMENTS
 from recaudit.runs.simulation import (
     SimulationConfiguration,
     parse_simulation,
@@ -111,15 +111,6 @@ class TestWhatItMeans:
         assert one.tuning == GridSearch(values={"factors": (2, 4), "regularization": (0.1,)})
         assert two.tuning is None
         assert three.model.recommender == simulate.Oracle()
-
-    def test_settings_that_only_go_together_may_be_tuned_together(self) -> None:
-        text = ENVIRONMENT + '[[recommender]]\nkind = "bayes-mf"\ntune = {iterations = [10], burn_in = [2]}'
-        [one] = parsed(text).recommenders
-        assert one.tuning == GridSearch(values={"iterations": (10,), "burn_in": (2,)})
-
-    def test_every_recommender_of_the_paper_has_a_kind(self) -> None:
-        simple = {"oracle", "random", "top-pop", "item-knn", "user-knn", "ease"}
-        assert simple | {"biased-mf", "bayes-mf", "autorec", "cf-nade", "llorma"} <= SIMULATED_MODELS.keys()
 
     def test_people_are_fitted_to_a_file_beside_the_configuration(self, ratings: Path) -> None:
         (ratings / "my.toml").write_text(f"{OWN}factors = 3\naffinity = 0.1\n{RECOMMENDER}")
@@ -321,13 +312,6 @@ class TestExamples:
         config = read_simulation(EXAMPLES / "simulation.toml")
         assert list(environments(config)) == ["still", "moved"]
         assert config.audits.every > 0
-
-    def test_reclab_is_the_paper(self) -> None:
-        config = read_simulation(EXAMPLES / "reclab.toml")
-        assert config.environments == (simulate.paper("topics-static"), simulate.paper("topics-dynamic"))
-        assert config.trials == 10
-        found = {each.model.label: each.model.recommender for each in config.recommenders}
-        assert found == simulate.paper_recommenders("topics-static")
 
 
 def test_a_perplexity_is_refused_before_anything_runs() -> None:

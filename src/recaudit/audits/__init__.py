@@ -1,6 +1,5 @@
 """What is asked of a recommender: one file an audit."""
 
-from recaudit.audits.access import Access, compare_access, compare_access_instability
 from recaudit.audits.agency.audit import Agency, agency
 from recaudit.audits.agency.sweeps import Sweep, sweep_beta, sweep_horizon
 from recaudit.audits.audit import Audit, Context, ListAudit, Subject
@@ -28,7 +27,6 @@ from recaudit.audits.lists.recommend import recommend
 from recaudit.audits.mitigation.audit import Mitigation, MitigationResult, mitigation
 from recaudit.audits.reachability.audit import Reachability, reachability
 from recaudit.audits.reachability.contrasts import contrast_items, item_tiers, user_tiers
-from recaudit.audits.reachability.geometry import Geometry, best_beta, geometry
 from recaudit.audits.reachability.result import ReachabilityResult
 from recaudit.audits.result import Result
 from recaudit.data.lists import ListColumns
@@ -36,7 +34,6 @@ from recaudit.metrics.metric import Metric
 
 __all__ = [
     "PAPERS",
-    "Access",
     "Accuracy",
     "Agency",
     "Audit",
@@ -48,7 +45,6 @@ __all__ = [
     "Fidelity",
     "Folding",
     "FoldingResult",
-    "Geometry",
     "Instability",
     "InstabilityResult",
     "ListAudit",
@@ -67,19 +63,15 @@ __all__ = [
     "Tradeoff",
     "accuracy",
     "agency",
-    "best_beta",
     "calibration",
     "calibration_curve",
     "catalog",
-    "compare_access",
-    "compare_access_instability",
     "composed",
     "contrast_items",
     "exposure",
     "fidelity",
     "folding",
     "folding_tradeoff",
-    "geometry",
     "instability",
     "item_tiers",
     "mitigation",

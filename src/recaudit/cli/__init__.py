@@ -19,11 +19,11 @@ from recaudit.cli import (
     init,
     rerank,
     simulate,
-    study,
     verify,
 )
 from recaudit.cli.interruption import ends_on_second_interrupt
 from recaudit.cli.messages import debugging
+from recaudit.cli.other_packages import add_commands
 
 app = typer.Typer(
     name="recaudit",
@@ -63,7 +63,7 @@ def _recaudit(
       recaudit audits                       what can be asked of a recommender
       recaudit rerank lists.parquet ...     lists that keep a user's interests in proportion
       recaudit simulate my.toml             recommenders that learn from those they recommend to
-      recaudit study reachability           the papers' tables, ours beside theirs
+      recaudit study reachability           a paper's tables again (needs recaudit-papers)
       recaudit verify runs/my               is a run folder as it was written?
       recaudit data list                    the data sets known by name
       recaudit doctor                       is everything here that is needed?
@@ -96,9 +96,9 @@ app.command("verify")(verify.verify)
 app.command("audits")(catalogue.audits)
 app.command("rerank")(rerank.rerank)
 app.command("simulate")(simulate.simulate)
-app.command("study")(study.study)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)
+add_commands(app)
 
 
 def main() -> None:

@@ -24,6 +24,9 @@ from recaudit.errors import DamagedError, DamageWarning, DownloadError, MachineE
 from recaudit.machine import causes, machine_error
 from recaudit.terminal import find_controls, visible
 
+__all__ = ["AsJson", "answers", "command", "notes", "plain_table", "print_json"]
+"""What commands of other packages may use; the rest is recaudit's own."""
+
 P = ParamSpec("P")
 
 UNEXPECTED, BAD_INPUT, NOT_AVAILABLE, DAMAGED, MACHINE, INTERRUPTED = 1, 2, 3, 4, 5, 130

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from recaudit.engines import Step
     from recaudit.engines.progress import Listener
 
+__all__ = ["shown"]
+"""What commands of other packages may use; the rest is recaudit's own."""
+
 PATIENCE = 2.0
 """Seconds before anything is drawn: what is over by then needs no bar."""
 

@@ -15,7 +15,11 @@ from recaudit.cli.progress import shown
 from recaudit.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from recaudit.report.simulation.evidence import Published
     from recaudit.runs.simulation import SimulationConfiguration
+    from recaudit.simulate import OfflineOnline
 
 
 @command(interrupted="Interrupted. Run the same command again to resume (without --fresh, which starts over).")
@@ -89,7 +93,6 @@ def simulate(
     from recaudit.report.simulation.page import render_simulation
     from recaudit.runs.simulation import execute_simulation, read_simulation
     from recaudit.runs.simulation_estimate import work_lines
-    from recaudit.studies.reclab.published import published_beside
 
     folder = out or Path("runs") / config.stem
     configuration = read_simulation(config)
@@ -107,7 +110,7 @@ def simulate(
     with shown(notes()):
         result = execute_simulation(configuration, folder, fresh=fresh)
         with working("report"):
-            page = render_simulation(result, published=published_beside(result))
+            page = render_simulation(result, published=_published_numbers(result))
             report = keep(folder, REPORT, page.encode())
     if as_json:
         document = {
@@ -123,6 +126,17 @@ def simulate(
     else:
         answers().print(f"Report: {report}\n")
         answers().print(Text(result.summary()), soft_wrap=True)
+
+
+def _published_numbers(result: OfflineOnline) -> Published:
+    """Return what installed packages know to be published for the study's environments."""
+    from recaudit.registry import PUBLISHED
+
+    found: dict[tuple[str, str], Mapping[str, float]] = {}
+    for name in PUBLISHED:
+        find_published: Callable[[OfflineOnline], Published] = PUBLISHED[name]
+        found |= find_published(result)
+    return found
 
 
 def _print_estimate(configuration: SimulationConfiguration, *, as_json: bool) -> None:

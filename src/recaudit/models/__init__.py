@@ -4,8 +4,6 @@ from recaudit.models.adapt import adapt
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.baseline.popularity import Random, TopPop
 from recaudit.models.factor.als import ALS
-from recaudit.models.factor.bayes import BayesMF, BayesMFModel
-from recaudit.models.factor.llorma import LLORMA
 from recaudit.models.factor.model import FactorModel, FactorVectors, FoldInModel, reachable_factors
 from recaudit.models.factor.sgd import BiasedMF
 from recaudit.models.factor.wals import WALS
@@ -14,28 +12,21 @@ from recaudit.models.given.black_box import BlackBox, History, as_black_box, fro
 from recaudit.models.given.http import Http, from_http
 from recaudit.models.given.lists import ShownLists, from_lists
 from recaudit.models.linear.model import EASE, SLIM, LinearModel
-from recaudit.models.neighbour.knn import ItemKNN, UserKNN
-from recaudit.models.neural.autorec import AutoRec
-from recaudit.models.neural.cfnade import CFNADE
-from recaudit.models.neural.recurrent import RecurrentModel, RecurrentRecommender
-from recaudit.models.response import AffineResponse, DifferentiableResponse, OpaqueResponse, Response
+from recaudit.models.neighbour.knn import ItemKNN, ItemKNNModel, UserKNN
+from recaudit.models.response import AffineResponse, DifferentiableResponse, EditedItems, OpaqueResponse, Response
 from recaudit.models.updates import AlsSolve, SgdStep, UpdateRule, WalsSolve
 
 __all__ = [
     "ALS",
-    "CFNADE",
     "EASE",
-    "LLORMA",
     "SLIM",
     "WALS",
     "AffineResponse",
     "AlsSolve",
-    "AutoRec",
-    "BayesMF",
-    "BayesMFModel",
     "BiasedMF",
     "BlackBox",
     "DifferentiableResponse",
+    "EditedItems",
     "FactorModel",
     "FactorVectors",
     "FittedModel",
@@ -43,12 +34,11 @@ __all__ = [
     "History",
     "Http",
     "ItemKNN",
+    "ItemKNNModel",
     "LinearModel",
     "OpaqueResponse",
     "Random",
     "Recommender",
-    "RecurrentModel",
-    "RecurrentRecommender",
     "Response",
     "SgdStep",
     "ShownLists",

@@ -11,13 +11,11 @@ from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 import numpy as np
 import torch
 from pydantic import BaseModel
-from torch import nn
 
 from recaudit import models
 from recaudit.data.interactions import Interactions
 from recaudit.folders.arrays import Arrays, encoded, read
 from recaudit.models.base import FittedModel, Recommender
-from recaudit.models.neural.cfnade import RatingNetwork
 
 Json = Any
 
@@ -35,7 +33,7 @@ def _classes() -> dict[str, type]:
         if isinstance(kind, type) and _name(kind) not in found and kind.__module__.startswith(f"{models.__name__}."):
             found[_name(kind)] = kind
             hints += kind.__subclasses__() if inspect.isabstract(kind) else []
-            if not issubclass(kind, nn.Module | BaseModel):
+            if not issubclass(kind, BaseModel):
                 hints += [hint for hint in get_type_hints(kind).values() if get_origin(hint) is not ClassVar]
     return found
 
@@ -89,8 +87,6 @@ def _encoded(value: object, place: str, data: Interactions, arrays: Arrays) -> J
 
 def _fields(value: Any) -> dict[str, object]:
     """What the class is called with to make the value again."""
-    if isinstance(value, RatingNetwork):
-        return {"levels": value.levels, "columns": value.columns, "hidden": len(value.c), **value.state_dict()}
     if isinstance(value, BaseModel):
         return dict(value)
     names = getattr(value, "_fields", None) or [field.name for field in dataclasses.fields(value)]
@@ -110,8 +106,4 @@ def _decoded(value: Json, data: Interactions, arrays: Arrays) -> Any:
     if kind == "tuple":
         return tuple(_decoded(each, data, arrays) for each in value["of"])
     fields = {key: _decoded(each, data, arrays) for key, each in value["with"].items()}
-    if _classes()[kind] is RatingNetwork:
-        network = RatingNetwork(*(fields.pop(key) for key in ("levels", "columns", "hidden"))).requires_grad_(False)
-        network.load_state_dict(fields)
-        return network
     return _classes()[kind](**fields)

@@ -7,10 +7,11 @@ from recaudit.simulate.offline.cross_validation import GridSearch, offline_metri
 from recaudit.simulate.offline.fidelity import SimulationFidelity, fidelity
 from recaudit.simulate.worlds.environment import Choice, Environment, Logit, PicksBest, Population, TakesAll
 from recaudit.simulate.worlds.fitted import FromData
-from recaudit.simulate.worlds.latent import BetaRank, Latent, LatentScore
+from recaudit.simulate.worlds.latent import BetaRank, Latent, LatentPopulation, LatentScore
+from recaudit.simulate.worlds.libfm import LibFM
 from recaudit.simulate.worlds.population_env import PopulationEnv
-from recaudit.simulate.worlds.scenarios import SCENARIOS, Oracle, Scenario, paper, paper_recommenders, register
-from recaudit.simulate.worlds.topics import Topics
+from recaudit.simulate.worlds.scenarios import SCENARIOS, Oracle, Scenario, paper, register
+from recaudit.simulate.worlds.topics import Topics, TopicsPopulation
 
 __all__ = [
     "SCENARIOS",
@@ -21,7 +22,9 @@ __all__ = [
     "FromData",
     "GridSearch",
     "Latent",
+    "LatentPopulation",
     "LatentScore",
+    "LibFM",
     "Logit",
     "OfflineOnline",
     "Oracle",
@@ -33,12 +36,12 @@ __all__ = [
     "SimulationFidelity",
     "TakesAll",
     "Topics",
+    "TopicsPopulation",
     "compare",
     "fidelity",
     "offline_metrics",
     "offline_online",
     "paper",
-    "paper_recommenders",
     "register",
     "run",
     "tune",

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import torch
 
+from models.nonlinear import Nonlinear
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.lists.recommend import lists_of
 from recaudit.audits.mitigation.places import PlaceSearch, ReplacementSearch
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.engines import Serial
-from recaudit.models import ALS, EASE, WALS, RecurrentRecommender
+from recaudit.models import ALS, EASE, WALS
 from recaudit.policies import ListPolicy, Top1
 from recaudit.policies.calibrated import Calibrated
 
@@ -113,7 +114,7 @@ class TestWhatOthersCanReplace:
 
 class TestModelsThatAreNotAffine:
     def test_are_searched_too_and_nothing_is_ruled_out(self, split: Split) -> None:
-        model = RecurrentRecommender(hidden=4, epochs=1).fit(split.train)
+        model = Nonlinear().fit(split.train)
         lists = shown(model, Top1(), 2)
         targets = np.arange(model.data.n_items)
         found, possible = PlaceSearch(model, Top1(), lists, targets, 6, 0)(USERS[:2])

@@ -274,7 +274,7 @@ def reachable_factors(model: Vectors) -> Vectors:
     """The same predictions, from item vectors that all have the same norm (paper 000, Proposition 3).
 
     With C the largest norm of an item vector: `Q~ = [Q v]`, `v_i = sqrt(C^2 - |q_i|^2)`, and `P~ = [P 0]`. Every item
-    lies on a sphere, hence is a vertex of the hull of all items. A user whose action items are rich (`rich_actions`)
+    lies on a sphere, hence is a vertex of the hull of all items. A user whose action items are rich (Definition 3)
     and whose ratings are not limited can then make any item the top one, whatever the biases; inside a rating scale a
     vertex may still be out of reach, and items with equal vectors can only tie. The update rule stays.
     """
@@ -293,16 +293,6 @@ def reachable_factors(model: Vectors) -> Vectors:
         user_factors=np.column_stack([model.user_factors, np.zeros(len(model.user_factors))]),
         item_factors=np.column_stack([model.item_factors, missing]),
     )
-
-
-def rich_actions(model: FactorVectors, items: IntArray) -> bool:
-    """Whether rating `items` (actions,), positions, can move the user in every direction in which items differ.
-
-    `rank [q_i, v_i] over the acted-on items = rank over all items`, v as in `reachable_factors`. The right side is
-    the d + 1 of Definition 3 unless the items span less, where less is enough for Proposition 3 to hold.
-    """
-    extended = np.column_stack([model.item_factors, _missing_norms(model.item_factors)])
-    return len(items) > 0 and bool(np.linalg.matrix_rank(extended[items]) == np.linalg.matrix_rank(extended))
 
 
 def _missing_norms(item_factors: FloatArray) -> FloatArray:

@@ -22,7 +22,12 @@ from recaudit.report.kit.numbers import count, duration, listing, plural, settin
 
 
 def rendered(template: str, **content: Any) -> str:
-    """A page from its template: with the style, the script and the theme of all pages, and what is its own."""
+    """Render a page: with the style, the script and the theme of all pages.
+
+    Args:
+        template: A template of recaudit, or `PACKAGE:FILE`, a file in the folder `templates` of another package.
+        **content: What the template names.
+    """
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # What the browser may do: run this very script and no other, and load nothing from anywhere. A chart that is saved
@@ -76,7 +81,7 @@ def script_json(value: object) -> Markup:
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("recaudit.report"),
+        loader=jinja2.FunctionLoader(_template),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -84,6 +89,12 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters |= FILTERS
     return environment
+
+
+def _template(name: str) -> str:
+    """Return the source of a template by its name, see `rendered`."""
+    package, _, file = name.rpartition(":")
+    return (resources.files(package or "recaudit.report") / "templates" / file).read_text(encoding="utf-8")
 
 
 @cache

@@ -1,1 +1,0 @@
-"""AutoRec, CF-NADE and the recurrent model."""
