@@ -48,9 +48,6 @@ FILES = {
     "tune": ["recaudit.simulate.offline.cross_validation:OptunaSearch"],
     "gate": ["recaudit.runs.gate.rules:Gate"],
     "rule": ["recaudit.runs.gate.rules:Rule"],
-    "study": ["recaudit.studies.own.config:OwnStudyConfiguration"],
-    "study-metric": ["recaudit.studies.own.config:StudyMetric"],
-    "study-change": ["recaudit.studies.own.config:StudyChange"],
 }
 """Tables of TOML files, and the classes that read them."""
 FAMILIES = ("AUDITS", "SIMULATED_MODELS", "POLICIES", "ACTIONS", "ENVIRONMENTS", "CHOICES", "ENGINES", "SPLITS")
@@ -59,6 +56,8 @@ METHODS = ("Audit.run", "models.Recommender.fit")
 """Methods of classes with settings that callers use by name; other methods of these classes are for plug-ins."""
 MODULES_OF_RESULTS = ("", "gates")
 """Where the classes are whose members have rows: at the top, and the modules that take over some of them."""
+MODULES_FOR_PLUG_INS = ("plugins", "folders")
+"""Modules that 0.3 adds for authors of plug-ins, whose names 0.2 does not have."""
 SHARED_TABLES = ("summary", "groups", "series", "terms", "people")
 """Result tables that have the same columns in every audit. The columns of the last also depend on the data."""
 
