@@ -1,4 +1,4 @@
-"""How pairs are answered: exactly where each rating moves its own item only, else pair by pair, or by asking."""
+"""How pairs are answered: exactly where each rating moves its own item only, else by ascent, or by asking."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from recaudit.errors import NotSupportedError
 from recaudit.interventions import Future, Interval, Stars
 from recaudit.models.given.black_box import BlackBox
 from recaudit.models.given.queries import CONFIDENCE
-from recaudit.models.response import AffineResponse, OpaqueResponse
+from recaudit.models.response import OpaqueResponse
 from recaudit.policies import Power, Softmax
 from recaudit.seeding import derive
 from recaudit.solvers.batches import run_on_cores
 from recaudit.solvers.distance.distances import LARGEST, Distance, distance_between
-from recaudit.solvers.distance.maximize import maximize_distance
 from recaudit.solvers.distance.own_item import VertexSolution, largest_distance
 from recaudit.solvers.solution import Solution
 
@@ -98,8 +97,7 @@ class OwnItemSolver(PairSolver):
 
 
 class PairwiseSolver(PairSolver):
-    """A rating may move the scores of many items: branch and bound over the box of ratings for an affine response,
-    ascent for one that can be differentiated."""
+    """Gradient ascent for each pair, where a rating may move the scores of many items."""
 
     def _prepare(self) -> None:
         self.items = self.edited_items()
@@ -126,20 +124,8 @@ class PairwiseSolver(PairSolver):
         response = self.model.respond(viewer, editor, self.items[column, acted])
         factual = None if self.before is None else self.before[column, acted]
         start = scores if factual is None else response.scores(factual)
-        if not isinstance(response, AffineResponse):
-            seed = derive(self.rng, "instability", self.log.user_ids[viewer], self.log.user_ids[editor])
-            asked = response, start, allowed, self.beta, ratings, distance
-            return search_distance(*asked, start=factual, rng=seed)
-        return maximize_distance(
-            response.slope[allowed],
-            response.intercept[allowed],
-            torch.log_softmax(self.beta * start[allowed], dim=0),
-            self.beta,
-            ratings.low,
-            ratings.high,
-            distance,
-            values=ratings.values if isinstance(ratings, Stars) else None,
-        )
+        seed = derive(self.rng, "instability", self.log.user_ids[viewer], self.log.user_ids[editor])
+        return search_distance(response, start, allowed, self.beta, ratings, distance, start=factual, rng=seed)
 
 
 @final

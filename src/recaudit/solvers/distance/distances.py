@@ -1,10 +1,9 @@
-"""How far apart two distributions are, and the distributions that actions lead to beside their baseline."""
+"""Distances between two probability distributions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isfinite
-from typing import Literal, cast, final
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
@@ -18,9 +17,6 @@ Distance = Literal["hellinger", "tv", "l2", "kl"]
 
 LARGEST: dict[Distance, float] = {"hellinger": 1.0, "tv": 1.0, "l2": 2**0.5, "kl": float("inf")}
 """What no two distributions exceed."""
-
-# Probabilities computed at once: 8 MB for each array of them.
-_BLOCK = 1 << 20
 
 
 def largest_distance(name: Distance) -> float | None:
@@ -47,51 +43,3 @@ def distance_between(name: Distance, before: Tensor, after: Tensor) -> Tensor:
         return (p - q).square().sum(dim=-1).sqrt()
     ratio = torch.where(q > 0, after - before, 0.0)
     return (q * ratio).sum(dim=-1).clamp(min=0)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Family:
-    """q(a) = softmax(slope @ a + offset), beta included, and its distance from the baseline p."""
-
-    slope: Tensor  # (items, K)
-    offset: Tensor  # (items,)
-    before: Tensor  # (items,): log p
-    distance: Distance
-    rounding: float = 0.0
-    """How far a log q, or a tangent of a log-sum-exp, may be from that of the scores as they were given."""
-    error: float = 0.0  # How far, therefore, a distance may be
-
-    def scores(self, actions: Tensor) -> Tensor:
-        """(..., items): z at the actions (..., K)."""
-        return torch.nn.functional.linear(actions, self.slope, self.offset)
-
-    def distances(self, actions: Tensor) -> Tensor:
-        """(...,): D(p, q(a)) at the actions (..., K); differentiable."""
-        return distance_between(self.distance, self.before, self.scores(actions).log_softmax(dim=-1))
-
-    def farthest(self, actions: Tensor) -> tuple[float, Tensor]:
-        """The largest distance over a list of actions (n, K), and the first action (K,) that reaches it."""
-        rows = max(1, _BLOCK // len(self.offset))
-        firsts = range(0, len(actions), rows)
-        return highest(torch.cat([self.distances(actions[first : first + rows]) for first in firsts]), actions)
-
-    def moves_straight(self) -> bool:
-        """Whether each action, alone, moves q on a straight line of the simplex: then a vertex of a box is farthest, as
-        in `own_item`. Along one coordinate, q is a mixture of its restrictions to the items with equal slopes: with two
-        different slopes that is a line; with three it bends, and the maximum may be inside."""
-        low, high = self.slope.amin(dim=0), self.slope.amax(dim=0)
-        return bool(((self.slope == low) | (self.slope == high)).all())
-
-
-def highest(distances: Tensor, actions: Tensor) -> tuple[float, Tensor]:
-    """The largest of `distances` (n,), and the first of the actions (n, K) that reaches it."""
-    best = int(distances.argmax())
-    return float(distances[best]), actions[best]
-
-
-def corners(lower: Tensor, upper: Tensor) -> Tensor:
-    """(..., 2^K, K): the vertices of the boxes from `lower` to `upper` (..., K)."""
-    columns = lower.shape[-1]
-    high = (torch.arange(1 << columns)[:, None] >> torch.arange(columns)) & 1
-    return torch.where(high.bool(), upper.unsqueeze(-2), lower.unsqueeze(-2))
