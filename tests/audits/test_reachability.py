@@ -33,7 +33,7 @@ def twin(model: Any, user: str, item: str, items: np.ndarray, beta: float, low: 
     position, target = data.users_at([user])[0], data.items_at([item])[0]
     response = model.respond(position, position, items)
     free = np.setdiff1d(np.flatnonzero(~data.seen(np.array([position]))[0]), items)
-    slope, intercept = response.slope.numpy(), response.intercept.numpy()
+    slope, intercept = response.slope, response.intercept
 
     def loss(a: np.ndarray) -> float:
         scores = slope @ a + intercept
@@ -76,7 +76,7 @@ def test_all_candidates_include_the_seen(model: Any) -> None:
 def test_the_baseline_is_the_policy_without_action_and_lift_the_ratio(model: Any) -> None:
     result = ra.reachability(model, actions=HistoryEdits(3), policy=Softmax(beta=1), users=USERS[:1])
     position = model.data.users_at(USERS[:1])
-    scores = model.scores(position)[0].numpy()[~model.data.seen(position)[0]]
+    scores = model.scores(position)[0][~model.data.seen(position)[0]]
     np.testing.assert_allclose(result.pairs["baseline"], np.exp(scores - logsumexp(scores)))
     np.testing.assert_allclose(result.pairs["lift"], result.pairs["value"] / result.pairs["baseline"])
 
@@ -88,7 +88,7 @@ def test_rating_as_predicted_is_the_baseline_of_the_authors_code(split: Split) -
     position = model.data.users_at(USERS[:1])
     items = NextK(3).items(model, position, 0)[0]
     predicted = model.predict(np.repeat(position, 3), items)
-    scores = model.respond(int(position[0]), int(position[0]), items).scores(predicted).numpy()
+    scores = model.respond(int(position[0]), int(position[0]), items).scores(predicted)
     free = np.setdiff1d(np.flatnonzero(~model.data.seen(position)[0]), items)
     np.testing.assert_allclose(code.pairs["baseline"], np.exp(scores[free] - logsumexp(scores[free])))
     assert not np.allclose(text.pairs["baseline"], code.pairs["baseline"])
@@ -125,10 +125,10 @@ def test_rank_gain_counts_places_not_positions(model: Any) -> None:
     position = model.data.users_at(USERS[:1])
     items = NextK(3).items(model, position, 0)[0]
     free = np.setdiff1d(np.flatnonzero(~model.data.seen(position)[0]), items)
-    before = model.scores(position)[0].numpy()
+    before = model.scores(position)[0]
     response = model.respond(int(position[0]), int(position[0]), items)
     for target, row in zip(free, result.pairs.iter_rows(named=True), strict=True):
-        after = response.scores(np.array(row["action_ratings"])).numpy()
+        after = response.scores(np.array(row["action_ratings"]))
         gain = (before[free] > before[target]).sum() - (after[free] > after[target]).sum()
         assert row["rank_gain"] == gain
         assert row["action_items"] == model.data.item_ids.gather(items).to_list()
@@ -188,7 +188,7 @@ def test_power_sampling_is_bounded_on_both_sides(model: Any) -> None:
     free = np.setdiff1d(np.flatnonzero(~model.data.seen(position)[0]), items)
     response = model.respond(int(position[0]), int(position[0]), items)
     grid = np.array([(a, b) for a in np.linspace(1, 5, 21) for b in np.linspace(1, 5, 21)])
-    scores = np.maximum(grid @ response.slope.numpy()[free].T + response.intercept.numpy()[free], 0) ** 8
+    scores = np.maximum(grid @ response.slope[free].T + response.intercept[free], 0) ** 8
     best = (scores / scores.sum(axis=1, keepdims=True)).max(axis=0)
     assert (result.pairs["upper"].to_numpy() >= best * (1 - 1e-9)).all()
     np.testing.assert_allclose(result.pairs["value"], best, rtol=0.02)

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are handled 
 COMMAND = """
 import sys, time
 import numba
-import torch
+import numpy as np
+from threadpoolctl import threadpool_limits
 from recaudit.cli import app, main
 from recaudit.cli.messages import command, notes
 from recaudit.cli.progress import shown
@@ -36,9 +37,9 @@ def spin(rounds):
     return x
 
 def inversion(size):
-    torch.set_num_threads(1)
-    matrix = torch.eye(size, dtype=torch.float64)
-    return lambda: torch.linalg.inv(matrix)
+    threadpool_limits(1)
+    matrix = np.eye(size)
+    return lambda: np.linalg.inv(matrix)
 
 def loop(rounds, nogil):
     compiled = numba.njit(nogil=nogil)(spin)
