@@ -12,7 +12,6 @@ from typing import final
 
 import numpy as np
 
-from recaudit.arithmetic import product
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.calibration.calibrator import systems_of
 from recaudit.data.interactions import Interactions
@@ -216,7 +215,7 @@ class ReplacementSearch:
 def scores_at(response: Response, points: FloatArray) -> FloatArray:
     """(points, items): every score after ratings (points, actions)."""
     if isinstance(response, AffineResponse):
-        return product(points, response.slope) + response.intercept
+        return points @ response.slope.T + response.intercept
     assert isinstance(response, DifferentiableResponse)
     torch = require_torch("differentiable responses")
     with torch.no_grad():

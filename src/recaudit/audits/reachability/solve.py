@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 
 from recaudit import solvers
-from recaudit.arithmetic import product
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.reachability.pairs import Method, ranks_at
 from recaudit.errors import InputError, NotSupportedError
@@ -202,7 +201,7 @@ def _epsilon_greedy(epsilon: float, question: Question, user: int) -> Solution:
     if isinstance(question.ratings, Stars):
         # No star reaches what the interval does not; what it does reach, the nearest stars may reach as well.
         actions = Box.grid(question.ratings.values, actions.shape[1]).inside(actions)
-        reachable = rank_of(product(actions, slope) + intercept, targets, ties.repeated(len(actions))) == 1
+        reachable = rank_of(actions @ slope.T + intercept, targets, ties.repeated(len(actions))) == 1
     value = np.where(reachable, better, worse)
     # With epsilon above (n - 1) / n the top item is shown least: one that can be on top may do better elsewhere.
     settled = (reachable & (better >= worse)) | never
