@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 import numpy as np
-import torch
 from pydantic import BaseModel
-from torch import nn
 
 from recaudit import models
 from recaudit.data.interactions import Interactions
 from recaudit.folders.arrays import Arrays, encoded, read
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.neural.cfnade import RatingNetwork
+from recaudit.torch_extra import require_torch
 
 Json = Any
 
@@ -35,7 +35,7 @@ def _classes() -> dict[str, type]:
         if isinstance(kind, type) and _name(kind) not in found and kind.__module__.startswith(f"{models.__name__}."):
             found[_name(kind)] = kind
             hints += kind.__subclasses__() if inspect.isabstract(kind) else []
-            if not issubclass(kind, nn.Module | BaseModel):
+            if not issubclass(kind, RatingNetwork | BaseModel):
                 hints += [hint for hint in get_type_hints(kind).values() if get_origin(hint) is not ClassVar]
     return found
 
@@ -72,7 +72,8 @@ def _encoded(value: object, place: str, data: Interactions, arrays: Arrays) -> J
         return value
     if value is data:
         return {"is": "log"}
-    if isinstance(value, torch.Tensor):
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
         return {**_encoded(value.detach().cpu().numpy(), place, data, arrays), "is": "tensor"}
     if isinstance(value, np.ndarray) and value.dtype != object:
         turned = value.flags.f_contiguous and not value.flags.c_contiguous
@@ -106,7 +107,7 @@ def _decoded(value: Json, data: Interactions, arrays: Arrays) -> Any:
         return data
     if kind in ("array", "tensor"):
         array = arrays[value["at"]].T if value["turned"] else arrays[value["at"]]
-        return torch.from_numpy(array) if kind == "tensor" else array
+        return require_torch("tensors").from_numpy(array) if kind == "tensor" else array
     if kind == "tuple":
         return tuple(_decoded(each, data, arrays) for each in value["of"])
     fields = {key: _decoded(each, data, arrays) for key, each in value["with"].items()}

@@ -252,9 +252,11 @@ class Softmax(Policy):
     def _log_probabilities(self, scores: FloatArray, allowed: BoolArray) -> FloatArray:
         beta = self.fixed_beta
         # At most 0, so that scores of any size stay safe.
-        with np.errstate(invalid="ignore"):  # minus infinity less minus infinity, where nothing is allowed
+        with np.errstate(invalid="ignore", over="ignore"):
+            # Minus infinity less itself, where nothing is allowed; and scores so far apart that beta overflows.
             below_best = np.where(allowed, scores - scores.max(axis=1, keepdims=True), 0.0)
-        return _log_normalised(beta * below_best, allowed)
+            logits = beta * below_best
+        return _log_normalised(logits, allowed)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
         return list(self._without_defaults().items())

@@ -159,7 +159,7 @@ def _lowest(model: FittedModel, there: BoolArray, level: FloatArray) -> float:
     if there.all():
         return 0.0
     blocks = np.array_split(np.arange(len(level)), -(-len(level) // 1024))
-    return min(float((model.scores(block).numpy()[:, there] - level[block, None]).min()) for block in blocks)
+    return min(float((model.scores(block)[:, there] - level[block, None]).min()) for block in blocks)
 
 
 @final
