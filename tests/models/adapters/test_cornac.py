@@ -36,7 +36,7 @@ VECTORS = ("MF", "MF without biases", "NMF", "SVD", "PMF", "BPR")
 def fitted(name: str, data: Interactions) -> Any:
     """Trained on the rows in an order of its own."""
     rows = data.frame().sample(fraction=1.0, shuffle=True, seed=5).select("user", "item", "rating").rows()
-    return MODELS[name].copy().fit(cornac.data.Dataset.from_uir(rows))
+    return MODELS[name].clone().fit(cornac.data.Dataset.from_uir(rows))
 
 
 def own_scores(model: Any, data: Interactions, user: int) -> FloatArray:
