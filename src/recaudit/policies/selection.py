@@ -330,7 +330,7 @@ def _first(items: IntArray, passed: BoolArray) -> IntArray:
 
 def _is_top(scores: Tensor, allowed: Tensor, ties: TieKeys) -> Tensor:
     """True at the top item of each row, nowhere in a row without any."""
-    top = torch.from_numpy(top_items(scores.cpu(), allowed.cpu(), 1, ties)).to(scores.device)
+    top = torch.from_numpy(top_items(scores.detach().cpu(), allowed.cpu(), 1, ties)).to(scores.device)
     return torch.zeros_like(allowed).scatter_(1, top.clamp(min=0), top >= 0)
 
 

@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import TypeVar, final
 
 import numpy as np
-import torch
 from scipy import sparse
 from torch import Tensor
 
@@ -255,7 +254,7 @@ def transformed(scores: FloatArray, allowed: BoolArray, kind: ScoreTransform) ->
         return scores
     count = np.maximum(allowed.sum(axis=1, keepdims=True), 1)
     if kind == "rank":
-        place = shared_ranks(torch.from_numpy(scores), torch.from_numpy(allowed))
+        place = shared_ranks(scores, allowed)
         return np.asarray(np.where(allowed, 1 - (place - 1) / count, 0.0))
     if kind == "minmax":
         low = np.where(allowed, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)

@@ -57,7 +57,7 @@ class OwnItemSolver(PairSolver):
 
     def _solve(self, viewers: IntArray) -> PairDistances:
         audit, scores = self.audit, self.model.scores(viewers)
-        shown = self.shown(scores, viewers)
+        shown = self.shown(scores, viewers).numpy()
         actions = self._items.shape[1]
         values = np.empty((len(viewers), len(self.editors)))
         best = np.full((*values.shape, actions), np.nan) if audit.best_ratings else None
@@ -68,7 +68,13 @@ class OwnItemSolver(PairSolver):
             if audit.resolved_baseline == "scores":
                 edited[..., -1] = scores[:, torch.from_numpy(np.maximum(items, 0))]
             found = largest_distance(
-                audit.distance, shown, items, edited, self.beta, target=self.target, changes=self.actions.changes
+                audit.distance,
+                shown,
+                items,
+                edited.numpy(),
+                self.beta,
+                target=self.target,
+                changes=self.actions.changes,
             )
             values[:, part] = found.value.reshape(len(viewers), -1)
             if best is not None:
@@ -226,7 +232,8 @@ class DrawnItemsSolver(PairSolver):
 
     def _largest(self, block: _Block, items: IntArray, edited: torch.Tensor) -> VertexSolution:
         """Of each viewer and trajectory."""
-        return largest_distance(self.audit.distance, block.shown, items, edited, self.beta, target=self.target)
+        shown, moved = block.shown.numpy(), edited.numpy()
+        return largest_distance(self.audit.distance, shown, items, moved, self.beta, target=self.target)
 
     def _edited(self, editor: int, items: IntArray, block: _Block) -> torch.Tensor:
         """(viewers, trajectories, steps, ratings + 1): the viewers' scores of the items at each rating, then before."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import polars as pl
@@ -24,9 +24,12 @@ from recaudit.policies import Softmax, Top1, top_items
 from recaudit.ranking import ranks
 from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import LARGEST, Distance, distance_between
-from recaudit.solvers.search import EXHAUSTIVE, Box, Objective, ascend
+from recaudit.solvers.search import EXHAUSTIVE, Box, ascend
 from recaudit.solvers.solution import Solution, lower_bounded
 from recaudit.ties import TieKeys
+
+if TYPE_CHECKING:
+    from recaudit.solvers.search import Objective
 
 MOST_PAIRS = 100_000
 """Each pair needs a search of its own."""
