@@ -20,11 +20,11 @@ from recaudit.solvers.trajectories import (
     AscentSettings,
     RollOutProblem,
     TrajectorySolution,
-    ascend_after_top1,
     maximize_after_stars,
     maximize_after_top1,
     reach_top_after_top1,
 )
+from recaudit.solvers.trajectories.ascent import ascend_after_top1
 from recaudit.solvers.trajectories.polytope import SINGLE_POINT, RatingCell, enumerate_cells
 from recaudit.solvers.trajectories.problem import without
 from recaudit.solvers.trajectories.relaxation import bound_beyond

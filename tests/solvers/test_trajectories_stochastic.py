@@ -17,10 +17,10 @@ from recaudit.solvers.trajectories import (
     DrawSettings,
     RollOutProblem,
     TrajectorySolution,
-    ascend_after_draws,
     maximize_after_top1,
     maximize_one_draw,
 )
+from recaudit.solvers.trajectories.ascent import ascend_after_draws
 from recaudit.ties import TieKeys
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]

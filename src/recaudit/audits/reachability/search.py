@@ -23,13 +23,15 @@ from recaudit.policies.selection import check_finite
 from recaudit.ranking import ranks
 from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import LARGEST, Distance, distance_between
-from recaudit.solvers.search import EXHAUSTIVE, Box, Objective, ascend
+from recaudit.solvers.search import EXHAUSTIVE, Box, ascend
 from recaudit.solvers.solution import Solution, lower_bounded
 from recaudit.ties import TieKeys
 from recaudit.torch_extra import require_torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from recaudit.solvers.search import Objective
 
 MOST_PAIRS = 100_000
 """Each pair needs a search of its own."""

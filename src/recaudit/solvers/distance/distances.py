@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import Literal, cast
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal, cast
 
 from recaudit.errors import did_you_mean
 from recaudit.solvers.checks import require
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Distance = Literal["hellinger", "tv", "l2", "kl"]
 """Hellinger `sqrt(1 - sum sqrt(p q))` and total variation `sum |p - q| / 2`, both from 0 to 1; L2
@@ -41,5 +41,7 @@ def distance_between(name: Distance, before: Tensor, after: Tensor) -> Tensor:
         return (p - q).abs().sum(dim=-1) / 2
     if name == "l2":
         return (p - q).square().sum(dim=-1).sqrt()
+    import torch  # noqa: PLC0415  distances of tensors only need it
+
     ratio = torch.where(q > 0, after - before, 0.0)
     return (q * ratio).sum(dim=-1).clamp(min=0)
