@@ -38,8 +38,10 @@ def hide() -> None:
     """Make the missing packages look as if they were not installed."""
     entry_points, version = metadata.entry_points, metadata.version
 
-    def of_installed(**selection: str) -> metadata.EntryPoints:
+    def of_installed(**selection: str) -> Any:
         found = entry_points(**selection)
+        if not selection:  # numba looks for its own groups
+            return found
         return metadata.EntryPoints(point for point in found if point.module.split(".", maxsplit=1)[0] not in MISSING)
 
     def version_of(name: str) -> str:
@@ -48,7 +50,7 @@ def hide() -> None:
         return version(name)
 
     sys.meta_path.insert(0, Missing())
-    metadata.entry_points = of_installed  # type: ignore[assignment]  # selections are keywords everywhere
+    metadata.entry_points = of_installed
     metadata.version = version_of
 
 
