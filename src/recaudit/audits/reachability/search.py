@@ -18,8 +18,8 @@ from recaudit.interventions import Future, Interval, Stars
 from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import BlackBox
 from recaudit.models.response import AffineResponse, DifferentiableResponse, OpaqueResponse, Response
-from recaudit.policies import Policy, Softmax, Top1, top_items
-from recaudit.policies.selection import check_finite
+from recaudit.policies import Softmax, Top1, top_items
+from recaudit.policies.gradients import tensor_log_probabilities
 from recaudit.ranking import ranks
 from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import LARGEST, Distance, distance_between
@@ -127,7 +127,8 @@ class SearchActions(SearchMethod):
 
         def objective(points: Tensor) -> Tensor:
             """(points, targets): their log-probabilities."""
-            return _log_softmax(self.audit.policy, batch_scores(points)[:, among])[:, own]
+            scores = batch_scores(points)[:, among]
+            return tensor_log_probabilities(self.audit.policy, scores, scores.new_ones(scores.shape).bool())[:, own]
 
         found = ascend(
             objective,
@@ -207,14 +208,6 @@ def _scores_at(batch_scores: Callable[[Tensor], Tensor], columns: IntArray, poin
     return scores[:, columns]
 
 
-def _log_softmax(policy: Policy, scores: Tensor) -> Tensor:
-    """Return log-probabilities of `Softmax` over all columns of `scores` (points, items), with their gradient."""
-    assert isinstance(policy, Softmax)
-    values = scores.detach().numpy()
-    check_finite(values, np.ones(values.shape, dtype=np.bool_))
-    return (policy.fixed_beta * scores).log_softmax(dim=1)
-
-
 _GRID = 243
 """Roll-outs of a user that are tried before any is climbed: every third of the way, for five steps."""
 _STARTS = 4
@@ -273,9 +266,7 @@ class SearchFuture(SearchMethod):
             else:
                 scores = torch.from_numpy(last)
             allowed = left_over(candidates, items)
-            left = np.flatnonzero(allowed)
-            logs = scores.new_full(scores.shape, -torch.inf)
-            logs[left] = _log_softmax(self.audit.policy, scores[None, left])[0]
+            logs = tensor_log_probabilities(self.audit.policy, scores[None], torch.from_numpy(allowed)[None])[0]
             return items, scores, allowed, logs
 
         def objective(points: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import ModuleType
 from typing import final
 
 import numpy as np
@@ -29,6 +30,7 @@ from recaudit.solvers.trajectories import AscentSettings, DrawSettings, RollOutP
 from recaudit.solvers.trajectories.problem import without
 from recaudit.status import Status
 from recaudit.ties import TieKeys
+from recaudit.torch_extra import require_torch
 
 
 @final
@@ -287,19 +289,27 @@ class SolveFuture(Method):
             follows, sampling = self.future.follows, replace(self.sampling, max_sequences=audit.sequences)
             if k == 1 and isinstance(policy, Softmax) and audit.solver == "exact":
                 return trajectories.maximize_one_draw(problem, follows, policy.fixed_beta, audit.tolerance, sampling)
-            return trajectories.ascend_after_draws(problem, follows, policy, ascent, sampling)
+            return ascent_solvers().ascend_after_draws(problem, follows, policy, ascent, sampling)
         if isinstance(ratings, Stars):
             return trajectories.maximize_after_stars(
                 problem, policy, ratings.values, audit.tolerance, sequences=audit.sequences
             )
         if audit.solver == "gradient":
-            return trajectories.ascend_after_top1(problem, policy, ascent)
+            return ascent_solvers().ascend_after_top1(problem, policy, ascent)
         if isinstance(policy, Softmax):
             return trajectories.maximize_after_top1(
                 problem, policy.fixed_beta, audit.tolerance, sequences=audit.sequences
             )
         epsilon = policy.epsilon if isinstance(policy, EpsilonGreedy) else 0.0
         return trajectories.reach_top_after_top1(problem, epsilon, sequences=audit.sequences)
+
+
+def ascent_solvers() -> ModuleType:
+    """Return the module of gradient ascent after roll-outs, which needs torch."""
+    require_torch("gradient ascents after roll-outs")
+    from recaudit.solvers.trajectories import ascent  # noqa: PLC0415  imports torch
+
+    return ascent
 
 
 def _ranks_after_rollouts(

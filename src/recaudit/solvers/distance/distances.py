@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+import numpy as np
+
+from recaudit.arrays import FloatArray
 from recaudit.errors import did_you_mean
 from recaudit.solvers.checks import require
+from recaudit.torch_extra import require_torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Array = TypeVar("Array", FloatArray, "Tensor")
 
 Distance = Literal["hellinger", "tv", "l2", "kl"]
 """Hellinger `sqrt(1 - sum sqrt(p q))` and total variation `sum |p - q| / 2`, both from 0 to 1; L2
@@ -30,18 +36,31 @@ def check_distance(name: str) -> Distance:
     return cast("Distance", name)
 
 
-def distance_between(name: Distance, before: Tensor, after: Tensor) -> Tensor:
-    """(...,): the distance of two distributions given as log-probabilities (..., items); differentiable in `after`.
-    An item of probability 0 (-inf) on both sides does not count."""
-    p, q = before.exp(), after.exp()
+def distance_between(name: Distance, before: Array, after: Array) -> Array:
+    """Compute the distance of two distributions.
+
+    Tensors of torch are accepted too, for searches by gradients: the result is differentiable in `after`.
+
+    Args:
+        name: Name of the distance.
+        before: Log-probabilities, shape (..., items).
+        after: Log-probabilities, shape (..., items). An item of probability 0 (-inf) on both sides does not count.
+
+    Returns:
+        Distances, shape (...,).
+    """
+    arrays: Any = np if isinstance(after, np.ndarray) else require_torch("distances of tensors")
+    p, q = arrays.exp(before), arrays.exp(after)
+    found: Array
     if name == "hellinger":
         # 1 - sum sqrt(p q) = sum (sqrt p - sqrt q)^2 / 2, without the cancellation.
-        return ((before / 2).exp() - (after / 2).exp()).square().sum(dim=-1).div(2).clamp(min=0).sqrt()
-    if name == "tv":
-        return (p - q).abs().sum(dim=-1) / 2
-    if name == "l2":
-        return (p - q).square().sum(dim=-1).sqrt()
-    import torch  # noqa: PLC0415  distances of tensors only need it
-
-    ratio = torch.where(q > 0, after - before, 0.0)
-    return (q * ratio).sum(dim=-1).clamp(min=0)
+        found = arrays.sqrt(arrays.square(arrays.exp(before / 2) - arrays.exp(after / 2)).sum(-1) / 2)
+    elif name == "tv":
+        found = arrays.abs(p - q).sum(-1) / 2
+    elif name == "l2":
+        found = arrays.sqrt(arrays.square(p - q).sum(-1))
+    else:
+        with np.errstate(invalid="ignore"):  # two infinities
+            ratio = arrays.where(q > 0, after - before, 0.0)
+        found = (q * ratio).sum(-1).clip(0)
+    return found

@@ -31,6 +31,7 @@ from torch import Tensor
 from recaudit.arithmetic import aligned
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import Policy, Power, Softmax, top_items
+from recaudit.policies.gradients import tensor_log_probabilities
 from recaudit.seeding import generator
 from recaudit.solvers.trajectories.draws import drawn_solution, shown_first
 from recaudit.solvers.trajectories.problem import (
@@ -111,7 +112,7 @@ class _Level:
 
     def logs(self, f: Tensor) -> Tensor:
         """(sequences, all items): log-probabilities of what comes next."""
-        return self.policy.log_probabilities(self.scores(f), self.allowed, self.ties)
+        return tensor_log_probabilities(self.policy, self.scores(f), self.allowed, self.ties)
 
     def rounding(self, f: Tensor) -> float:
         """How far rounding moves one of these at most: what (steps + 3) roundings of a score's size do to it."""
@@ -247,12 +248,12 @@ def _probability(
         given = ratings[torch.arange(step), torch.tensor(items, dtype=torch.long)]
         after = (slope @ given + intercept)[None]
         if step < problem.steps:
-            free = torch.from_numpy(without(problem.shown, items))
-            items = (*items, int(top_items(after.detach(), free[None], 1, ties)[0, 0]))
+            free = without(problem.shown, items)
+            items = (*items, int(top_items(after.detach().numpy(), free[None], 1, ties)[0, 0]))
     target, allowed = int(problem.targets[row]), torch.from_numpy(without(problem.candidates, items))
     if not allowed[target]:
         return None
-    log_probability = policy.log_probabilities(after, allowed[None], ties)[0, target]
+    log_probability = tensor_log_probabilities(policy, after, allowed[None], ties)[0, target]
     if log_probability.item() > best.value[row]:
         reached = np.array([log_probability.item()])
         best.put(np.array([row]), reached, reached, items, given.detach().numpy())

@@ -98,10 +98,7 @@ class BestRollOuts:
 
 def log_probabilities(policy: Policy, scores: FloatArray, allowed: BoolArray, ties: TieKeys) -> FloatArray:
     """Return the log-probabilities of `scores` among `allowed` under a policy; all of shape (rows, items)."""
-    import torch  # noqa: PLC0415  policies take tensors
-
-    logs = policy.log_probabilities(torch.from_numpy(scores), torch.from_numpy(allowed.copy()), ties)
-    return np.asarray(logs.numpy())
+    return policy.log_probabilities(scores, allowed, ties)
 
 
 def without(mask: BoolArray, items: tuple[int, ...]) -> BoolArray:
