@@ -202,23 +202,22 @@ def test_ranks_at_points_of_ones_own_are_those_of_the_scores_there() -> None:
     slope[::2] = slope[1::2]
     intercept[:20] = intercept[20:40] * (1 + 0.1 * TIE)
     slope[:20] = slope[20:40]
-    points, level, slopes = (torch.from_numpy(part) for part in (draw.uniform(1, 5, (300, 3)), intercept, slope))
-    own = torch.from_numpy(draw.integers(0, 400, 300))
+    points, own = draw.uniform(1, 5, (300, 3)), draw.integers(0, 400, 300)
 
     ties = named(400)
-    expected = rank_of(torch.addmm(level, points, slopes.T), own, ties.repeated(300))
+    expected = rank_of(points @ slope.T + intercept, own, ties.repeated(300))
 
-    np.testing.assert_array_equal(affine_rank_of(slopes, level, points, own, ties), expected)
+    np.testing.assert_array_equal(affine_rank_of(slope, intercept, points, own, ties), expected)
 
 
 def test_ranks_of_tied_rows_need_no_memory_for_all_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row for each of many items, and most scores are 0: as of neighbours of an item that few have rated."""
     items, sizes = 2000, []
-    slopes, level = torch.zeros(items, 3, dtype=torch.float64), torch.zeros(items, dtype=torch.float64)
+    slopes, level = np.zeros((items, 3)), np.zeros(items)
     slopes[::500, 0] = 1.0
-    points, own = torch.ones(items, 3, dtype=torch.float64), torch.arange(items)
+    points, own = np.ones((items, 3)), np.arange(items)
     ties = named(items)
-    expected = rank_of(torch.addmm(level, points, slopes.T), own, ties.repeated(items))
+    expected = rank_of(points @ slopes.T + level, own, ties.repeated(items))
     real = ranking.rank_of
 
     def measured(scores: FloatArray, items: IntArray, ties: TieKeys) -> IntArray:

@@ -160,7 +160,8 @@ def affine_rank_of(
     """
     if not len(points):
         return np.empty(0, dtype=np.int64)
-    slope, intercept, points, items = (np.ascontiguousarray(part) for part in (slope, intercept, points, items))
+    slope, intercept, points = _contiguous(slope), _contiguous(intercept), _contiguous(points)
+    items = np.ascontiguousarray(items)
     low, high = points.min(axis=0), points.max(axis=0)
     middle, half = (low + high) / 2, (high - low) / 2
     level = intercept + slope @ middle
