@@ -1,7 +1,7 @@
-"""Arithmetic that gives the same bits whoever computes it.
+"""Arithmetic with the same bits in every engine.
 
 Matrix libraries choose the order of a sum by the shape of the arrays, by the number of threads and by where in memory
-an array begins. So work is cut into the same blocks whoever computes them, matrix libraries have one thread within a
+an array begins. So work is cut into the same blocks in every engine, matrix libraries have one thread within a
 block (cores work on different blocks, or in kernels that sum each number in one thread), and arrays begin on a
 boundary.
 """

@@ -262,7 +262,8 @@ class _Relaxation:
 
     def value(self, held: FloatArray, total: FloatArray) -> FloatArray:
         """Return f, shape (users,)."""
-        return (1 - self.weight) * total + self.weight * (self.mp * np.log(self.smoothed(held))).sum(axis=1)
+        similarity: FloatArray = (self.mp * np.log(self.smoothed(held))).sum(axis=1)
+        return (1 - self.weight) * total + self.weight * similarity
 
     def slope(self, held: FloatArray) -> FloatArray:
         """Return c, the derivative of f with respect to S, shape (users, genres)."""
@@ -320,7 +321,8 @@ class _Relaxation:
         row, rank = np.nonzero(self.filled)
         gains[row, self.chosen[row, rank]] = 0.0
         largest = np.where(self.filled[:, :n], np.take_along_axis(gains, _largest(gains, n), axis=1), 0.0)
-        return self.value(self.held, self.total) + np.maximum(largest, 0.0).sum(axis=1)
+        gained: FloatArray = np.maximum(largest, 0.0).sum(axis=1)
+        return self.value(self.held, self.total) + gained
 
 
 def _largest(values: FloatArray, n: int) -> IntArray:

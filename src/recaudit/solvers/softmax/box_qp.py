@@ -31,7 +31,8 @@ def minimize_box_quadratics(
         tol: Largest gap, shape (rows,).
     """
     result = np.empty(points.shape)
-    _minimize_each(*map(np.ascontiguousarray, (hessian, gradient, points, damping, tol)), result)
+    H, r, u, d, gap = (np.ascontiguousarray(part) for part in (hessian, gradient, points, damping, tol))
+    _minimize_each(H, r, u, d, gap, result)
     return result
 
 

@@ -45,7 +45,7 @@ _INNER = 0.05
 
 @final
 class Curvature:
-    """How far apart the items of several problems are, in every direction."""
+    """Distances between the items of several problems, in every direction."""
 
     def __init__(self, slopes: FloatArray, real: BoolArray) -> None:
         """Measure `slopes`, shape (problems, items, K), of the items that are `real`, shape (problems, items).
@@ -66,14 +66,14 @@ class Curvature:
         self._room = np.where(wide.all(axis=1), _REACH, 0.0)
 
     def stretch(self, hessian: FloatArray, owner: IntArray) -> FloatArray:
-        """Return how large rho(e)^2 / e^T H e can be, shape (rows,); infinite where H is too flat.
+        """Return the largest value of rho(e)^2 / e^T H e, shape (rows,); infinite where H is too flat.
 
         `hessian` H has the shape (rows, K, K), `owner`, the problem of each row, (rows,).
         """
         white = self._white[owner]
         turned = white.mT @ hessian @ white
         diagonal(turned)[:] += self._narrow[owner]
-        return np.square(self._radius[owner]) * inverse_trace(turned)
+        return np.asarray(np.square(self._radius[owner]) * inverse_trace(turned))
 
     def gap(
         self,
@@ -85,7 +85,7 @@ class Curvature:
         stretch: FloatArray,
         tol: FloatArray,
     ) -> FloatArray:
-        """Return how much lower the minimum of f can be than at `points`, shape (rows,).
+        """Return a limit of f at `points` less its minimum, shape (rows,).
 
         Infinite where this bound says nothing, rough where it is beyond `tol`.
 
@@ -102,12 +102,12 @@ class Curvature:
         kept = _PSI * np.exp(-self._radius[owner] * np.sqrt(np.square(along).sum(axis=1)))
         quadratic = (2 * kept)[:, None, None] * hessian
         flat = _UNIT * diagonal(quadratic).max(axis=1) + _TINY
-        found = minimize_box_quadratics(quadratic, residual, points, flat, _INNER * tol)
-        step = found - points
+        lowest = minimize_box_quadratics(quadratic, residual, points, flat, _INNER * tol)
+        step = lowest - points
         change = (quadratic @ step[:, :, None])[:, :, 0]
         slope = residual + change
-        depth = (slope * found + np.abs(slope)).sum(axis=1) - (step * (residual + change / 2)).sum(axis=1)
-        # Sums of K products each, of numbers no larger than these; |found| <= 1, |step| <= 2.
+        depth = (slope * lowest + np.abs(slope)).sum(axis=1) - (step * (residual + change / 2)).sum(axis=1)
+        # Sums of K products each, of numbers no larger than these; |lowest| <= 1, |step| <= 2.
         sizes = np.abs(residual) + (np.abs(quadratic) @ np.abs(step)[:, :, None])[:, :, 0]
         rounding = 8 * (points.shape[1] + 4) * _UNIT * sizes.sum(axis=1)
         depth = np.maximum(depth, 0.0) + rounding

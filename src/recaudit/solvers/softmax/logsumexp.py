@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.softmax.curvature import Curvature, diagonal
@@ -99,9 +100,10 @@ class Ragged:
         block[self.owner, self.slot] = rows
         return block
 
-    def unpad(self, block: np.ndarray) -> np.ndarray:
+    def unpad(self, block: NDArray[Any]) -> NDArray[Any]:
         """Return a block, shape (problems, width, ...), as rows, shape (rows, ...)."""
-        return block[0] if self.problems == 1 else block[self.owner, self.slot]
+        rows: NDArray[Any] = block[0] if self.problems == 1 else block[self.owner, self.slot]
+        return rows
 
 
 class Evaluation(NamedTuple):
@@ -196,7 +198,9 @@ class LogSumExp:
         2 N u max_j |S_jk|.
         """
         terms = _UNIT * self.actions * (self.items + self.actions + 16)
-        return moments * (terms + 8 * self.rounding[owner, None]) + 4 * terms * np.square(self._largest[owner])
+        of_slopes: FloatArray = 4 * terms * np.square(self._largest[owner])
+        of_moments: FloatArray = moments * (terms + 8 * self.rounding[owner, None])
+        return of_moments + of_slopes
 
     def _in_one_pass(self, points: FloatArray, owner: IntArray, hessian: bool) -> tuple[FloatArray, FloatArray]:
         """Return the first moments, shape (rows, 1 + K), and the second ones of a single problem.

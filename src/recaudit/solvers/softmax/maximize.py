@@ -172,18 +172,18 @@ class _Solver:
         family = LogSumExp(scores, batches.CPU_MEMORY // 2)
         allowance = family.rounding[owner] + family.own_rounding[owner, places]
         tol = tolerance_beside(self.tol, allowance)
-        found = minimize(family, scores.slopes[owner, places], owner, tol, self.max_steps)
-        reached = np.minimum(family.offsets[owner, places] - found.value, 0.0)
+        minima = minimize(family, scores.slopes[owner, places], owner, tol, self.max_steps)
+        reached = np.minimum(family.offsets[owner, places] - minima.value, 0.0)
         # Scores beyond what double precision holds give no value: such a target has failed, with trivial bounds.
-        known = np.isfinite(reached) & np.isfinite(found.gap) & np.isfinite(allowance)
+        known = np.isfinite(reached) & np.isfinite(minima.gap) & np.isfinite(allowance)
         value = np.where(known, reached, np.nan)
         least = np.where(known, reached - allowance, -np.inf)
-        most = np.where(known, np.minimum(reached + found.gap + allowance, 0.0), 0.0)
+        most = np.where(known, np.minimum(reached + minima.gap + allowance, 0.0), 0.0)
         status = status_of(least, most, self.tol, failed=np.isnan(value))
         rows = owner if self.actions else owner[:0]
-        actions = middle[rows] + half[rows] * found.points[: len(rows)]
+        actions = middle[rows] + half[rows] * minima.points[: len(rows)]
         actions = np.minimum(np.maximum(actions, lower[rows]), upper[rows])
-        return Solution(value, least, most, status, actions, found.evaluations)
+        return Solution(value, least, most, status, actions, minima.evaluations)
 
 
 def _without_gaps(

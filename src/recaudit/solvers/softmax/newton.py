@@ -51,7 +51,7 @@ TINY = 1e-200
 
 
 class BoxMinima(NamedTuple):
-    """Minima that were found for each target."""
+    """Minima of the targets, as far as they are known."""
 
     points: FloatArray  # (rows, K)
     value: FloatArray  # (rows,): g(u) - b_i.u at `points`
@@ -72,17 +72,17 @@ def minimize(family: LogSumExp, slopes: FloatArray, owner: IntArray, tol: FloatA
     for factor in factors[:0:-1]:
         rough = _minimize_from(family.cooled(factor), slopes * factor, owner, rough_tol, _COOLED_ROUNDS, warm)
         warm, spent = rough.points, spent + rough.evaluations
-    found = _minimize_from(family, slopes, owner, tol, rounds, warm)
-    found.evaluations[:] += spent
-    missed = np.flatnonzero(found.gap > tol)
+    minima = _minimize_from(family, slopes, owner, tol, rounds, warm)
+    minima.evaluations[:] += spent
+    missed = np.flatnonzero(minima.gap > tol)
     if len(missed):
         # A borrowed start can lead into a corner that damping does not leave; the centre of the box leads elsewhere.
         again = _minimize_from(family, slopes[missed], owner[missed], tol[missed], rounds, None)
-        found.evaluations[missed] += again.evaluations
-        better = again.gap < found.gap[missed]
+        minima.evaluations[missed] += again.evaluations
+        better = again.gap < minima.gap[missed]
         for name in ("points", "value", "gap"):
-            getattr(found, name)[missed[better]] = getattr(again, name)[better]
-    return found
+            getattr(minima, name)[missed[better]] = getattr(again, name)[better]
+    return minima
 
 
 def _minimize_from(
@@ -90,7 +90,7 @@ def _minimize_from(
 ) -> BoxMinima:
     """As `minimize`, from the points `warm` (rows, K) or known points of the same problem, whichever is better."""
     rows = len(slopes)
-    found = BoxMinima(np.empty_like(slopes), np.empty(rows), np.empty(rows), np.zeros_like(owner))
+    minima = BoxMinima(np.empty_like(slopes), np.empty(rows), np.empty(rows), np.zeros_like(owner))
     each, centre = np.arange(family.problems), np.zeros((family.problems, family.actions))
     middle = family.evaluate(centre, each, hessian=True)
     pool = _Pool(each, centre, middle.value, middle.gradient, middle.hessian, *_anchored(family, each, centre, middle))
@@ -103,16 +103,16 @@ def _minimize_from(
         targets = _OpenTargets.starting(wave, slopes[wave], tol[wave], pool, nearest)
         if warm is not None:
             targets.try_points(family, warm[wave])
-        targets = targets.without_done(found, solved)
+        targets = targets.without_done(minima, solved)
         for _ in range(rounds):
             if len(targets.row):
                 targets.aim(family)
-                targets = targets.without_done(found, solved)
+                targets = targets.without_done(minima, solved)
             if not len(targets.row):
                 break
             targets.step(family)
-        _record(found, targets)
-    return found
+        _record(minima, targets)
+    return minima
 
 
 class _Pool(NamedTuple):
@@ -182,11 +182,27 @@ class _OpenTargets:
     @classmethod
     def starting(cls, row: IntArray, slopes: FloatArray, tol: FloatArray, pool: _Pool, at: IntArray) -> _OpenTargets:
         """Return targets that stand at the pool's points `at` (rows,)."""
-        owner, u, value, gradient, hessian, anchor, curvature, stretch = (part[at] for part in pool)
-        objective = value - (slopes * u).sum(axis=1)
-        floor = objective - _gap(gradient - slopes, u)
-        known = (owner, slopes, tol, u, value, gradient, hessian, anchor, curvature, stretch, objective, floor)
-        return cls(row, *known, np.zeros_like(value), np.zeros(len(at), dtype=np.bool_), np.zeros_like(at), u)
+        start = _Pool._make(part[at] for part in pool)
+        objective = start.value - (slopes * start.u).sum(axis=1)
+        return cls(
+            row,
+            start.owner,
+            slopes,
+            tol,
+            start.u,
+            start.value,
+            start.gradient,
+            start.hessian,
+            start.anchor,
+            start.curvature,
+            start.stretch,
+            objective,
+            floor=objective - _gap(start.gradient - slopes, start.u),
+            damping=np.zeros(len(at)),
+            stalled=np.zeros(len(at), dtype=np.bool_),
+            evaluations=np.zeros_like(at),
+            aimed=start.u,
+        )
 
     @property
     def gap(self) -> FloatArray:
@@ -197,17 +213,17 @@ class _OpenTargets:
         """Return the targets at these positions."""
         return _OpenTargets(*(getattr(self, field.name)[index] for field in fields(self)))
 
-    def without_done(self, found: BoxMinima, solved: list[_Pool] | None) -> _OpenTargets:
+    def without_done(self, minima: BoxMinima, solved: list[_Pool] | None) -> _OpenTargets:
         """Return those that are not done.
 
-        The others are recorded in `found`, and points that were computed for them kept in `solved`, unless nothing
+        The others are recorded in `minima`, and points that were computed for them kept in `solved`, unless nothing
         starts from them any more (None).
         """
         done = self.gap <= self.tol
         places = np.flatnonzero(done)
         if not len(places):
             return self
-        _record(found, self, places)
+        _record(minima, self, places)
         if solved is not None:
             computed = np.flatnonzero(done & (self.evaluations > 0))
             solved.append(_Pool(*(getattr(self, name)[computed] for name in _Pool._fields)))
@@ -308,7 +324,7 @@ class _OpenTargets:
 
 def _products(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     """Return the product of each of `matrices` (rows, K, K) with its own of `vectors` (rows, K)."""
-    return np.einsum("rkl,rl->rk", matrices, vectors)
+    return np.asarray(np.einsum("rkl,rl->rk", matrices, vectors))
 
 
 def _gap(residual: FloatArray, points: FloatArray) -> FloatArray:
@@ -323,9 +339,10 @@ def ridge(damping: FloatArray, hessian: FloatArray, gradient: FloatArray, residu
     """
     largest = diagonal(hessian).max(axis=1)
     # Far from the minimum H can vanish (one item has all the probability) while the gradient does not.
-    damped = damping * np.maximum(largest, np.abs(residual).max(axis=1))
+    damped: FloatArray = damping * np.maximum(largest, np.abs(residual).max(axis=1))
     # H is a difference of second moments: what is below their rounding is no curvature.
-    return damped + (_RIDGE * (largest + np.square(gradient).max(axis=1)) + TINY)
+    rounding: FloatArray = _RIDGE * (largest + np.square(gradient).max(axis=1)) + TINY
+    return damped + rounding
 
 
 def next_damping(damping: FloatArray, accepted: BoolArray, ratio: FloatArray) -> FloatArray:
@@ -335,9 +352,9 @@ def next_damping(damping: FloatArray, accepted: BoolArray, ratio: FloatArray) ->
     return np.where(accepted, kept, np.maximum(damping * _GROWTH, _FIRST_DAMPING))
 
 
-def _record(found: BoxMinima, targets: _OpenTargets, places: IntArray | slice = slice(None)) -> None:
+def _record(minima: BoxMinima, targets: _OpenTargets, places: IntArray | slice = slice(None)) -> None:
     rows = targets.row[places]
-    for known, new in zip(found, (targets.u, targets.objective, targets.gap, targets.evaluations), strict=True):
+    for known, new in zip(minima, (targets.u, targets.objective, targets.gap, targets.evaluations), strict=True):
         known[rows] = new[places]
 
 
