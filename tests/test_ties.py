@@ -253,6 +253,17 @@ def test_ranks_of_tied_rows_need_no_memory_for_all_scores(monkeypatch: pytest.Mo
     assert max(sizes) <= items**2 / 10
 
 
+def test_lists_do_not_depend_on_how_arrays_lie_in_memory() -> None:
+    draw = np.random.default_rng(4)
+    scores, allowed, ties = draw.normal(size=(1, 12)), draw.random((1, 12)) < 0.7, TieKeys.in_order(12)
+    expected = top_items(scores, allowed, 5, ties)
+    read_only = np.broadcast_to(scores, scores.shape), np.broadcast_to(allowed, allowed.shape)
+    every_other = np.repeat(scores, 2, axis=1)[:, ::2], np.repeat(allowed, 2, axis=1)[:, ::2]
+    for values, mask in (read_only, every_other, (np.asfortranarray(scores), np.asfortranarray(allowed))):
+        np.testing.assert_array_equal(top_items(values, mask, 5, ties), expected)
+        assert ranks(values, mask, ties)[0, expected[0]].tolist() == [1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize("links", [3, 40, 200])
 def test_a_chain_of_ties_has_one_order_however_long_it_is(links: int) -> None:
     scores = [5.0, *(3.0 * (1 - 0.9 * TIE * link) for link in range(links)), 1.0]

@@ -64,6 +64,7 @@ def test_scores_are_the_modules_own_and_it_is_left_alone(data: Interactions, mod
         expected = module.eval()(torch.from_numpy(data.csr.toarray()).float())
     module.train()
     np.testing.assert_allclose(made.scores(EVERYBODY), expected.double(), rtol=0, atol=1e-5)  # single precision
+    assert made.scores(EVERYBODY).dtype == np.float64
     assert made.predicts_ratings
     assert not adapt(module, data, predicts_ratings=False).predicts_ratings
     assert np.array_equal(pickle.loads(pickle.dumps(made)).scores(EVERYBODY), made.scores(EVERYBODY))
