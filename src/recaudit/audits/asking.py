@@ -16,8 +16,7 @@ from typing import final
 
 import numpy as np
 import polars as pl
-from scipy import stats
-from scipy.special import logsumexp
+from scipy.special import logsumexp, stdtrit
 
 from recaudit.arrays import FloatArray
 from recaudit.errors import BudgetSpentError, InputError, SystemFailedError
@@ -186,7 +185,7 @@ def expected_log(logs: FloatArray) -> tuple[float, float]:
         return value, min(value, top + float(np.log(share)))
     if not np.isfinite(logs).all():
         return value, -np.inf
-    limit = logs.mean() - stats.t.ppf(CONFIDENCE, count - 1) * logs.std(ddof=1) / np.sqrt(count)
+    limit = logs.mean() - stdtrit(count - 1, CONFIDENCE) * logs.std(ddof=1) / np.sqrt(count)
     return value, min(value, float(limit))
 
 

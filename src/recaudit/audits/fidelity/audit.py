@@ -15,7 +15,6 @@ from typing import Annotated, Any, final
 import numpy as np
 import polars as pl
 from pydantic import AfterValidator, BeforeValidator
-from scipy import stats
 from scipy.special import log_softmax
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
@@ -213,6 +212,8 @@ def _rank(allowed: BoolArray, item: int, scores: FloatArray | None) -> int | Non
 
 
 def _summary(pairs: pl.DataFrame, noise: float) -> pl.DataFrame:
+    from scipy import stats  # noqa: PLC0415  slow to import
+
     known = pairs.drop_nulls("realised")
     baseline, promised, realised, error = (
         known[name].to_numpy() for name in ("baseline", "promised", "realised", "error")

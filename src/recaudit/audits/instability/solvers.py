@@ -8,8 +8,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
-from scipy.special import log_softmax, ndtri, softmax
+from scipy.special import log_softmax, ndtri, softmax, stdtrit
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import FAILURES, Asked, PointValue, Visit, check_budget
@@ -384,7 +383,7 @@ def surely_moved(distance: Distance, event: BoolArray, shares: FloatArray) -> fl
     count = len(draws)
     if any(len(np.unique(np.round(column, 9))) <= 2 for column in draws.T):
         return 0.0
-    reach = stats.t.ppf((1 + CONFIDENCE) / 2, count - 1) * draws.std(axis=0, ddof=1) / np.sqrt(count)
+    reach = stdtrit(count - 1, (1 + CONFIDENCE) / 2) * draws.std(axis=0, ddof=1) / np.sqrt(count)
     before, after = (draws.mean(axis=0) + reach * [1, -1]).clip(0, 1)
     if after <= before:
         return 0.0
