@@ -6,18 +6,19 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 PROGRAMS = Path(__file__).with_name("without_torch.py")
 
 
-def run(program: str, *arguments: str) -> dict[str, str]:
+def run(program: str, *arguments: str) -> dict[str, Any]:
     """Run a program of `without_torch` and return what it printed."""
     command = [sys.executable, "-W", "error", str(PROGRAMS), program, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 

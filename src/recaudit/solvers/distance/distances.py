@@ -49,7 +49,7 @@ def distance_between(name: Distance, before: Array, after: Array) -> Array:
     Returns:
         Distances, shape (...,).
     """
-    arrays: Any = np if isinstance(after, np.ndarray) else require_torch("distances of tensors")
+    arrays = _module_of(after)
     p, q = arrays.exp(before), arrays.exp(after)
     found: Array
     if name == "hellinger":
@@ -64,3 +64,8 @@ def distance_between(name: Distance, before: Array, after: Array) -> Array:
             ratio = arrays.where(q > 0, after - before, 0.0)
         found = (q * ratio).sum(-1).clip(0)
     return found
+
+
+def _module_of(array: object) -> Any:
+    """Return the module that computes with this array: numpy, or torch for tensors."""
+    return np if isinstance(array, np.ndarray) else require_torch("distances of tensors")
