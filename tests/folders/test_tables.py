@@ -243,3 +243,19 @@ def test_a_table_may_have_a_limit_of_rows(tmp_path: Path) -> None:
     assert check_table(stored(tmp_path / "t.parquet"), TableRules(max_rows=3)).rows == 3
     with pytest.raises(DamagedError, match="2 are possible"):
         check_table(stored(tmp_path / "t.parquet"), TableRules(max_rows=2))
+
+
+def test_tables_of_an_audit_whose_package_is_not_installed_may_have_its_metrics(tmp_path: Path) -> None:
+    SUMMARY.with_columns(metric=pl.Series(["surprise", "delight"])).write_parquet(tmp_path / "t.parquet")
+    assert check_table(stored(tmp_path / "t.parquet"), rules_of("summary", "not-installed")).rows == 2
+    SUMMARY.with_columns(status=pl.lit("perfect")).write_parquet(tmp_path / "t.parquet")
+    with pytest.raises(DamagedError, match="status"):
+        check_table(stored(tmp_path / "t.parquet"), rules_of("summary", "not-installed"))
+
+
+def test_a_table_that_only_another_package_has_may_hold_dates_and_any_number(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"day": [10, 11], "ratio": [float("nan"), float("inf")]}, schema_overrides={"day": pl.Date})
+    frame.write_parquet(tmp_path / "t.parquet")
+    assert check_table(stored(tmp_path / "t.parquet"), rules_of("days", "not-installed")).rows == 2
+    with pytest.raises(DamagedError, match="type"):
+        check_table(stored(tmp_path / "t.parquet"), rules_of("days", "accuracy"))

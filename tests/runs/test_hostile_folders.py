@@ -152,6 +152,39 @@ def test_a_table_that_no_run_has(run: Path, name: str, change: Callable[[pl.Data
         opened.result("ALS", audit).table(name)
 
 
+def rename_audit(run: Path, old: str, new: str) -> None:
+    """Give an audit of a run folder, and its metrics, other names."""
+    for folder in list((run / "results").glob(f"*/{old}")):
+        folder.rename(folder.with_name(new))
+    for path in (run / "results").glob(f"*/{new}/*.parquet"):
+        table = pl.read_parquet(path, glob=False)
+        if "metric" in table.columns:
+            table.with_columns(metric=pl.lit("own-") + pl.col("metric")).write_parquet(path)
+
+    def change(content: dict[str, Any]) -> None:
+        content["files"] = {
+            name.replace(f"/{old}/", f"/{new}/"): record
+            if f"/{old}/" not in name or not name.endswith(".parquet")
+            else FileRecord.of(run / name.replace(f"/{old}/", f"/{new}/")).model_dump()
+            for name, record in content["files"].items()
+        }
+        content["record"]["audits"] = [new if own == old else own for own in content["record"]["audits"]]
+        for own in content["record"]["steps"]:
+            if own["audit"] == old:
+                own["audit"] = new
+
+    forge(run, change)
+
+
+@pytest.mark.parametrize("command", ["verify", "report", "compare"])
+def test_a_run_with_an_audit_of_a_package_that_is_not_installed_is_read(good: Path, run: Path, command: str) -> None:
+    rename_audit(run, "exposure", "own-audit")
+    others = {"compare": [str(good)]}
+    result = CliRunner().invoke(app, [command, str(run), *others.get(command, [])])
+    assert result.exit_code == 0, result.output
+    assert Run.open(run).table("ALS", "own-audit", "summary")["metric"].str.starts_with("own-").all()
+
+
 def test_a_comparison_names_the_table(good: Path, run: Path) -> None:
     replace_table(run, "results/EASE/accuracy/terms.parquet", lambda own: own.with_columns(total=pl.lit(1e300)))
     with pytest.raises(DamagedError, match=r"EASE/accuracy/terms\.parquet"):

@@ -54,13 +54,15 @@ class TableRules:
     conditions: Mapping[str, pl.Expr] = field(default_factory=dict)
     """What holds in every row, by a description."""
     max_rows: int | None = None
+    has_any_values: bool = False
+    """If True, numbers need not be finite, and columns may hold dates and times."""
 
 
 def check_table(stored: StoredFile, rules: TableRules | None = None) -> CheckedTable:
     """Check that a table can be read: that it decodes, to how much, and that it holds what tables of its name hold.
 
     It is decoded once, some rows at a time, so that whatever reads it later finds no error in the file. Numbers are
-    finite in every table.
+    finite, unless the rules allow any values.
 
     Raises:
         DamagedError: The file is no table that recaudit writes.
@@ -81,12 +83,12 @@ def check_table(stored: StoredFile, rules: TableRules | None = None) -> CheckedT
         table = pl.scan_parquet(place, glob=False, hive_partitioning=False)
         schema = table.collect_schema()
         for name, kind in schema.items():
-            if not _is_plain(kind):
+            if not (_is_plain(kind) or (rules.has_any_values and kind.is_temporal())):
                 raise damaged_table(place, f"its column {name[:100]!r} has the type {kind}")
         wanted = dict.fromkeys(schema, rules.others) if rules.others is not None else {}
         wanted |= {name: kind for name, kind in rules.optional.items() if name in schema}
         check_columns(place, schema, {**wanted, **rules.columns})
-        texts = _check_batches(place, table, schema, rules.conditions)
+        texts = _check_batches(place, table, schema, rules)
         check_ratio(length, size.decoded_bytes + texts)
     except ParquetError as error:
         raise damaged_table(place, str(error)) from None
@@ -122,11 +124,12 @@ def damaged_table(place: Path, what: str) -> DamagedError:
     )
 
 
-def _check_batches(place: Path, table: pl.LazyFrame, schema: pl.Schema, conditions: Mapping[str, pl.Expr]) -> int:
+def _check_batches(place: Path, table: pl.LazyFrame, schema: pl.Schema, rules: TableRules) -> int:
     """Decode all of a table; returns the bytes of its texts, each counted in every row that has it."""
     texts = {name: _lengths(name, kind) for name, kind in schema.items() if _has_text(kind)}
-    must = {f"finite numbers in the column {name[:100]!r}": _finite(name, kind) for name, kind in schema.items()}
-    must |= conditions
+    must = dict(rules.conditions)
+    if not rules.has_any_values:
+        must |= {f"finite numbers in the column {name[:100]!r}": _finite(name, kind) for name, kind in schema.items()}
     broken = [(~condition.fill_null(value=False)).any().alias(what) for what, condition in must.items()]
     total = 0
     for batch in table.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False):
@@ -135,7 +138,7 @@ def _check_batches(place: Path, table: pl.LazyFrame, schema: pl.Schema, conditio
             total += found[0] or 0
             if (found[1] or 0) > MAX_TEXT_BYTES:
                 raise damaged_table(place, f"its column {name[:100]!r} has a text of {found[1]:,} bytes")
-        found_broken = batch.select(broken).row(0, named=True) if len(batch) else {}
+        found_broken = batch.select(broken).row(0, named=True) if broken and len(batch) else {}
         for what, is_broken in found_broken.items():
             if is_broken:
                 raise damaged_table(place, f"it breaks a rule of such tables: {what}")

@@ -141,7 +141,7 @@ class Run:
 
     def _checked_tables(self, model: str, audit: str, name: str) -> dict[Path, CheckedTable]:
         """The files of a table, each with what is known about it."""
-        rules = rules_of(name)
+        rules = rules_of(name, audit)
         return dict(self.folder.checked_table(file, rules) for file in self._files(model, audit, name))
 
     def data_table(self, name: str) -> pl.DataFrame | None:

@@ -13,6 +13,7 @@ from recaudit.folders.tables import TableRules
 from recaudit.metrics.intervals import SCALES
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.metrics.terms import TERM_SCHEMA
+from recaudit.registry import AUDITS
 from recaudit.status import Status
 
 _MAX_METRICS = 2**14
@@ -23,11 +24,26 @@ _MAX_COUNT = 2**53
 _MAX_VALUE = 1e100
 """Size of a number: what is computed from numbers of this size is finite."""
 _LARGEST_RANK = 10**6
+_KNOWN_METRIC = "a known metric"
 
 
-def rules_of(name: str) -> TableRules:
-    """Return what a table of this name has in every run; nothing is known about those of other names."""
-    return _known_rules().get(name, TableRules())
+def rules_of(name: str, audit: str | None = None) -> TableRules:
+    """Return the rules for a table.
+
+    Args:
+        name: Name of the table.
+        audit: Kind of the audit that the table belongs to. If another package has this audit, tables that only it has
+            may hold dates and numbers that are not finite; if this package is not installed, its metrics are not
+            known. None for a table of the run.
+    """
+    rules = _known_rules().get(name)
+    if audit is None or (audit in AUDITS and AUDITS.is_own(audit)):
+        return rules or TableRules()
+    if rules is None:
+        return TableRules(has_any_values=True)
+    if audit in AUDITS:
+        return rules
+    return replace(rules, conditions={key: own for key, own in rules.conditions.items() if key != _KNOWN_METRIC})
 
 
 @cache
@@ -62,7 +78,7 @@ def _numbers(schema: dict[str, Any], max_rows: int, *keys: str) -> TableRules:
     has_value = status.is_in([Status.SOLVED.value, Status.BOUNDED.value])
     conditions = {
         # Points of a curve name the length of the list: "recall@10".
-        "a known metric": pl.col("metric").str.replace(r"@\d+$", "").is_in([*definitions()]),
+        _KNOWN_METRIC: pl.col("metric").str.replace(r"@\d+$", "").is_in([*definitions()]),
         "a known status": status.is_in([own.value for own in Status]),
         "a value if it is solved or bounded, and no other": value.is_not_null() == has_value,
         "both ends of an interval or none": lower.is_null() == upper.is_null(),
