@@ -14,8 +14,8 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
 from fuzz_data import JUNK, Case, Stage
-from sklearn.decomposition import TruncatedSVD
 
 import recaudit as ra
 from recaudit.audits.samples import resolve_users
@@ -215,7 +215,7 @@ def _calls(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
         "read": (
             ra.data.read,
             {"path": "no.csv", "user": "user", "scale": (1, 5), "duplicates": "last", "separator": "::",
-             "header": False, "encoding": "latin-1", "quotes": True, "member": None, "on_error": "skip",
+             "header": False, "encoding": "latin-1", "quotes": True, "on_error": "skip",
              "catalogue": "rated", "items": None, "attributes": {}},
         ),
         "demo_world": (synthetic.demo_world, {"rng": 0, "users": 12, "items": 25}),
@@ -251,7 +251,11 @@ def _calls(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
              "answer": "found[].id", "score": None, "gives": "list", "headers": {"Accept": "x"}, "users": 3,
              "budget": 5, "rate": None, "retries": 0, "read_timeout": 0.1, "max_age": 1.0, "rng": 0},
         ),
-        "adapt": (ra.models.adapt, {"model": TruncatedSVD(2).fit(data.matrix()), "data": data, "item_ids": None}),
+        "adapt": (
+            ra.models.adapt,
+            {"model": torch.nn.Linear(data.n_items, data.n_items), "data": data, "item_ids": None,
+             "predicts_ratings": False},
+        ),
         "splits.from_logs": (ra.splits.from_logs, {"train": split.train, "test": split.test}),
         "from_system": (
             _asked_system,

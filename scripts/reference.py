@@ -34,7 +34,6 @@ from recaudit.registry import (
 )
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.simulation import SimulationConfiguration
-from recaudit.simulate.offline.cross_validation import OptunaSearch
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Course
 from recaudit.specification import NamedParts
@@ -187,11 +186,7 @@ class Reference:
         yield from self._kinds(CHOICES)
         yield "## Recommenders\n\n`[[recommender]]`, once for each: a [model](#models), or one for simulations only.\n"
         yield self._table(_LOOP_KEYS, {"tune": "a table"})
-        yield (
-            "`tune = {factors = [10, 20]}` tries every combination of the values that are listed. A search instead, "
-            "with Optuna:\n"
-        )
-        yield self._table(settings_of(OptunaSearch))
+        yield "`tune = {factors = [10, 20]}` tries every combination of the values that are listed.\n"
         yield from self._kinds({name: SIMULATED_MODELS[name] for name in SIMULATED_MODELS if name not in MODELS})
         yield "## Tables inside settings\n"
         yield from self._inside()

@@ -8,6 +8,7 @@ import inspect
 import json
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -96,19 +97,22 @@ def _about(annotation: Any) -> str:
 def _docstrings(cls: type) -> dict[str, str]:
     """What the class, or the nearest of its bases that says something, has below each of its fields."""
     found: dict[str, str] = {}
-    for own in cls.__mro__:
-        if not own.__module__.startswith("recaudit"):
-            continue
-        [tree] = ast.parse(textwrap.dedent(inspect.getsource(own))).body
-        assert isinstance(tree, ast.ClassDef)
-        for field, below in zip(tree.body, tree.body[1:], strict=False):
-            text = below.value if isinstance(below, ast.Expr) else None
-            if (
-                isinstance(field, ast.AnnAssign)
-                and isinstance(text, ast.Constant)
-                and isinstance(field.target, ast.Name)
-            ):
-                found.setdefault(field.target.id, inspect.cleandoc(str(text.value)))
+    for own in reversed(cls.__mro__):
+        if own.__module__.startswith("recaudit"):
+            found |= _own_docstrings(own)
+    return found
+
+
+@cache
+def _own_docstrings(cls: type) -> dict[str, str]:
+    """Return what the class itself has below each of its fields."""
+    [tree] = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    assert isinstance(tree, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, below in zip(tree.body, tree.body[1:], strict=False):
+        text = below.value if isinstance(below, ast.Expr) else None
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Constant) and isinstance(field.target, ast.Name):
+            found[field.target.id] = inspect.cleandoc(str(text.value))
     return found
 
 

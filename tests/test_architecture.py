@@ -129,7 +129,6 @@ def test_public_names() -> None:
         "fidelity",
         "folding",
         "folding_tradeoff",
-        "folding_tuning",
         "history",
         "instability",
         "interventions",
@@ -262,7 +261,7 @@ def run(code: str) -> str:
 
 
 def test_the_core_works_without_any_extra() -> None:
-    extras = ["pandas", "pyarrow", "optuna", "httpx", "surprise", "implicit", "pytrec_eval", "hypothesis", "matplotlib"]
+    extras = ["pandas", "pyarrow", "httpx", "surprise", "implicit", "pytrec_eval", "hypothesis", "matplotlib"]
     code = WITHOUT.format(extras=extras) + (
         "import recaudit as ra\n"
         "for name in ra.__all__: getattr(ra, name)\n"

@@ -73,27 +73,6 @@ def lightfm(data: Any) -> Any:
     return model
 
 
-def river_mf(data: Any) -> Any:
-    from river import reco
-
-    model = reco.BiasedMF(n_factors=16, seed=0)
-    for user, item, rating in data.frame().select("user", "item", "rating").iter_rows():
-        model.learn_one(user, item, rating)
-    return model
-
-
-def sklearn_svd(data: Any) -> Any:
-    from sklearn.decomposition import TruncatedSVD
-
-    return TruncatedSVD(n_components=32, random_state=0).fit(data.matrix())
-
-
-def sklearn_nmf(data: Any) -> Any:
-    from sklearn.decomposition import NMF
-
-    return NMF(n_components=16, random_state=0).fit(data.matrix())
-
-
 def torch_autoencoder(data: Any) -> Any:
     import torch
 

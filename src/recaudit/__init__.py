@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from recaudit.audits.folding.audit import folding as folding
     from recaudit.audits.folding.relatedness import Relatedness as Relatedness
     from recaudit.audits.folding.tradeoff import folding_tradeoff as folding_tradeoff
-    from recaudit.audits.folding.tradeoff import folding_tuning as folding_tuning
     from recaudit.audits.instability.audit import Instability as Instability
     from recaudit.audits.instability.audit import instability as instability
     from recaudit.audits.instability.result import InstabilityResult as InstabilityResult
@@ -109,7 +108,7 @@ _NAMES = {
     "audits.fidelity.audit": ("Fidelity", "fidelity"),
     "audits.folding.audit": ("Folding", "FoldingResult", "folding"),
     "audits.folding.relatedness": ("Relatedness",),
-    "audits.folding.tradeoff": ("folding_tradeoff", "folding_tuning"),
+    "audits.folding.tradeoff": ("folding_tradeoff",),
     "audits.instability.audit": ("Instability", "instability"),
     "audits.lists.accuracy": ("Accuracy", "accuracy"),
     "audits.lists.exposure": ("Exposure", "exposure"),

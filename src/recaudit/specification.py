@@ -39,7 +39,22 @@ Place = tuple[int | str, ...]
 _NO_NUMBER = (bool, np.bool_, str, bytes)
 
 
-class Specification(BaseModel):
+if TYPE_CHECKING:  # type checkers do not follow a computed metaclass, and read the settings from the fields
+    _Called = BaseModel
+else:
+
+    class _CalledMeta(type(BaseModel)):
+        """A call raises an `InputError`; a table is validated without a call, and all its mistakes are collected."""
+
+        def __call__(cls, **settings: Any) -> Any:
+            with _called(cls):
+                return super().__call__(**settings)
+
+    class _Called(BaseModel, metaclass=_CalledMeta):
+        pass
+
+
+class Specification(_Called):
     """A frozen configuration: unknown settings are refused, with the known ones; no value is turned into another.
 
     pydantic would take True for 1 and "3" for 3. Here that is a mistake like any other. The first mistake of a call is
@@ -47,14 +62,6 @@ class Specification(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    if not TYPE_CHECKING:  # type checkers read the settings from the fields
-
-        def __init__(self, **settings: Any) -> None:
-            with _called(type(self)):
-                super().__init__(**settings)
-
-        __init__.__pydantic_base_init__ = True  # tables do not come by here
 
     def __str__(self) -> str:
         return repr(self)

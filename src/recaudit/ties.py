@@ -5,7 +5,7 @@ last bits, and a list must not. So scores are tied where no gap wider than a tol
 of a row is `TIE` times its largest absolute score: far above rounding (up to 4e-15 of it, training included) and far
 below any difference that means something. Tied is whatever is linked by small gaps, so that two items with the same
 vectors are tied whatever stands between them. What no rule can exclude is a gap as wide as the tolerance, to rounding:
-docs/concepts/conventions.md has the odds.
+docs/concepts/reproducibility.md has the odds.
 
 **Which of tied items goes first.** The one with the lowest tie key, a 64-bit hash of the user's id and the item's id,
 as text. The order of a catalogue often follows popularity: if it decided, a model with equal scores would measure like

@@ -279,8 +279,6 @@ class TestWhatIsRefused:
         found = folding(TopPop().fit(split.train))
         with pytest.raises(NotSupportedError, match="ALS, WALS"):
             found.worst()
-        with pytest.raises(NotSupportedError, match="ALS, WALS"):
-            found.co_clusters()
 
     @pytest.mark.parametrize(
         ("wrong", "named"),

@@ -41,9 +41,8 @@ def result(halves: Split) -> FoldingResult:
     return found
 
 
-def test_cases_and_clusters_are_in_the_categories_of_the_relatedness(result: FoldingResult) -> None:
+def test_cases_are_in_the_categories_of_the_relatedness(result: FoldingResult) -> None:
     assert_frame_equal(result.table("spurious"), result.worst(10, system="genre"))
-    assert_frame_equal(result.table("co_clusters"), result.co_clusters(system="genre", rng=3))
 
 
 def test_a_name_stands_for_the_relatedness_of_the_log(result: FoldingResult, halves: Split) -> None:
@@ -90,7 +89,7 @@ def test_another_model_has_none(halves: Split) -> None:
 def test_expensive_tables_are_made_when_they_are_looked_at(halves: Split, monkeypatch: pytest.MonkeyPatch) -> None:
     model = WEIGHTED.fit(halves.train, rng=3)
     monkeypatch.setattr(WALS, "fit", lambda *_, **__: pytest.fail("fitted"))
-    monkeypatch.setattr(FoldingResult, "co_clusters", lambda *_, **__: pytest.fail("clustered"))
+    monkeypatch.setattr(FoldingResult, "worst", lambda *_, **__: pytest.fail("looked for cases"))
     found = AUDIT.run(Subject(model, WEIGHTED, test=halves.test), rng=3)
     assert found["folding"] > 0
 

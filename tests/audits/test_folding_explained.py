@@ -10,9 +10,7 @@ import pytest
 
 from recaudit.audits import FoldingResult, Relatedness, folding, neighbours
 from recaudit.audits.folding import explanations
-from recaudit.audits.folding.explanations import kmeans
-from recaudit.data import Interactions, synthetic
-from recaudit.data.blocks import BlockWorld
+from recaudit.data import Interactions
 from recaudit.errors import DataError, InputError, NotSupportedError
 from recaudit.models import FactorVectors, TopPop, from_factors
 
@@ -150,104 +148,6 @@ class TestSpurious:
             result.worst(0)
         with pytest.raises(InputError, match="Did you mean 'genre'"):
             result.worst(system="genres")
-
-
-class TestCoClusters:
-    def test_kinds_are_found_named_and_ordered_by_overshoot(self, result: FoldingResult) -> None:
-        rows = result.co_clusters(2, 2)
-        assert len(rows) == 4
-        top = rows.row(0, named=True)
-        assert (top["users"], top["items"]) == ("Horror", "Animation|Children")
-        # Zoe and Zed against four cartoons, d at cosine 1 / sqrt(1.01).
-        assert top["overshoot"] == pytest.approx((3 + 1 / np.sqrt(1.01)) / 4, abs=1e-6)
-        assert (top["n_users"], top["n_items"]) == (2, 4)
-        # Zoe is shown a, b, c and d, since z points the other way; Zed those four of a, b, c, d and w, which are tied,
-        # that come first.
-        data = result.of_model[0].model.data  # type: ignore[index]  # it was measured here
-        order = data.tie_keys(data.users_at(["zed"])).columns(data.items_at(list("abcdw"))).order()
-        assert top["shown_share"] == (4 + np.count_nonzero(order[:4] < 4)) / 8
-        assert top["statement"].startswith("users who rate Horror are placed near Animation|Children")
-        assert rows["overshoot"].to_list() == sorted(rows["overshoot"], reverse=True)
-        assert rows["overshoot"][-1] == pytest.approx(0, abs=1e-6)
-        assert rows["examples"][0][0].startswith("Cartoon")
-
-    def test_names_follow_from_what_is_rated_and_examples_from_the_names(self) -> None:
-        """One cluster of items: nine dramas with one rating each, and two thrillers that everybody rated."""
-        names = [f"drama {i}" for i in range(9)] + ["thriller a", "thriller b"]
-        rows = [(f"u{i}", name, 5.0) for i in range(12) for name in names[9:]] + [
-            ("u0", name, 5.0) for name in names[:9]
-        ]
-        rows += [("v", "comedy", 5.0)]
-        frame = pl.DataFrame(rows, schema=["user", "item", "rating"], orient="row")
-        genres = pl.DataFrame({"item": [*names, "comedy"], "genre": ["Drama"] * 9 + ["Thriller"] * 2 + ["Comedy"]})
-        data = Interactions.from_frame(frame, scale=(1, 5)).with_items(genres, categories={"genre": "genre"})
-        apart = (data.item_ids == "comedy").to_numpy().astype(np.int64)
-        who = (data.user_ids == "v").to_numpy().astype(np.int64)
-        model = from_factors(np.ones((13, 1)), np.ones((12, 1)), data, predicts_ratings=False)
-        found = folding(model, relatedness=Relatedness.from_blocks(who, apart, np.eye(2))).co_clusters(2, 2)
-        row = found.filter(pl.col("n_items") == 11).row(0, named=True)
-        assert row["items"].split("|")[0] == "Thriller"
-        assert row["examples"][:2] == ["thriller a", "thriller b"]
-
-    def test_no_example_is_of_the_users_own_kind(self) -> None:
-        """Of two items in a cluster one is also what the users rate."""
-        rows = [(f"u{i}", item, 5.0) for i in range(5) for item in ("own", "other own")]
-        rows += [(f"v{i}", item, 5.0) for i in range(5) for item in ("mixed", "foreign")]
-        frame = pl.DataFrame(rows, schema=["user", "item", "rating"], orient="row")
-        kinds = {"own": "Action", "other own": "Action", "mixed": "Action|Drama", "foreign": "Drama"}
-        genres = pl.DataFrame({"item": [*kinds], "genre": [*kinds.values()]})
-        data = Interactions.from_frame(frame, scale=(1, 5)).with_items(genres, categories={"genre": "genre"})
-        group = data.item_ids.is_in(["mixed", "foreign"]).to_numpy().astype(np.int64)
-        who = data.user_ids.str.starts_with("v").to_numpy().astype(np.int64)
-        model = from_factors(np.ones((10, 1)), np.ones((4, 1)), data, predicts_ratings=False)
-        rows_found = folding(model, relatedness=Relatedness.from_blocks(who, group, np.eye(2))).co_clusters(2, 2)
-        row = rows_found.filter((pl.col("users") == "Action") & (pl.col("items") == "Drama")).row(0, named=True)
-        assert row["examples"] == ["foreign"]
-
-    def test_they_add_up_to_the_whole(self) -> None:
-        found = of_toy(synthetic.toy())
-        rows = found.co_clusters(5, 5)
-        weights = rows["n_users"].to_numpy() * rows["n_items"].to_numpy()
-        assert np.average(rows["overshoot"], weights=weights) == pytest.approx(found["folding"], abs=1e-6)
-        assert rows.group_by("users").agg(pl.col("shown_share").sum())["shown_share"].to_list() == pytest.approx(
-            [1] * 5
-        )
-
-    def test_the_toys_groups_are_found_again(self) -> None:
-        rows = of_toy(synthetic.toy()).co_clusters(5, 8)
-        assert sorted(rows["n_users"].unique()) == [6]
-        assert rows.n_unique("users") == 5
-        assert rows.n_unique("items") == 8
-        assert any("Japanese" in name for name in rows["items"])
-
-    def test_there_are_no_more_clusters_than_kinds(self, result: FoldingResult) -> None:
-        assert len(result.co_clusters(5, 7)) == 4
-
-    def test_without_categories_clusters_are_numbered(self, two_kinds: Interactions, folded: FactorVectors) -> None:
-        bare = Interactions.from_frame(two_kinds.frame(), scale=(1, 5))
-        model = from_factors(folded.user_factors, folded.item_factors, bare, predicts_ratings=False)
-        rows = folding(model, relatedness=Relatedness.from_categories(two_kinds), k=4).co_clusters(2, 2)
-        assert set(rows["users"]) == {"group 1", "group 2"}
-
-    def test_what_is_refused(self, result: FoldingResult) -> None:
-        with pytest.raises(InputError, match="item_clusters"):
-            result.co_clusters(2, 0)
-
-    def test_kmeans_finds_what_is_apart_and_follows_the_seed(self) -> None:
-        draw = np.random.default_rng(0)
-        truth = np.repeat([0, 1, 2], [30, 20, 10])
-        points = np.eye(3)[truth] * 5 + draw.standard_normal((60, 3)) * 0.3
-        mixed = draw.permutation(60)
-        found = kmeans(points[mixed], 3, rng=1)
-        np.testing.assert_array_equal(found, truth[mixed])
-        np.testing.assert_array_equal(found, kmeans(points[mixed], 3, rng=1))
-
-
-def of_toy(world: BlockWorld) -> FoldingResult:
-    draw = np.random.default_rng(4)
-    vectors = draw.standard_normal((world.data.n_users, 3)), draw.standard_normal((world.data.n_items, 3))
-    truth = Relatedness.from_blocks(world.user_group, world.item_group, world.related)
-    return folding(from_factors(*vectors, world.data, predicts_ratings=False), relatedness=truth)
 
 
 class TestNeighbours:

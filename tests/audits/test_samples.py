@@ -18,6 +18,7 @@ from recaudit.data import Interactions
 from recaudit.interventions import NextK
 from recaudit.metrics.groupings import groupings
 from recaudit.metrics.intervals import aggregate, mean
+from recaudit.runs.memory import estimate_memory
 
 USERS = 203
 """No multiple of what is drawn: shares are rounded."""
@@ -155,5 +156,7 @@ def test_targets_are_sampled_where_all_cost_too_much_for_the_users(
 
 def test_memory_counts_the_scores_that_are_solved_together(log: Interactions) -> None:
     """Measured: 28 to 88% of it is used, for 5,000 to 50,000 items, 100 to 2,000 targets, and 4 to 16 users."""
-    few, many = (Reachability(users=16, targets=5, actions=NextK(k)).memory(log) for k in (2, 20))
+    few, many = (estimate_memory(Reachability(users=16, targets=5, actions=NextK(k)), log) for k in (2, 20))
+    assert few is not None
+    assert many is not None
     assert many - few > 16 * log.n_items * 8 * 18

@@ -17,6 +17,7 @@ from recaudit.audits.reachability.result import ReachabilityResult
 from recaudit.audits.result import Result
 from recaudit.audits.spill import SpilledRows, gathered, lazily, parts_of
 from recaudit.data.synthetic import World
+from recaudit.runs.memory import estimate_memory
 
 
 def blocks() -> list[pl.DataFrame]:
@@ -113,14 +114,18 @@ def test_few_targets_of_many_people_are_averaged_a_few_people_at_a_time(
 
 def test_memory_is_that_of_the_people_who_are_drawn_and_the_targets_that_are_asked_about(world: World) -> None:
     data = world.data
-    everything = ra.Reachability().memory(data)
-    assert ra.Reachability(users=10).memory(data) < everything
-    assert ra.Reachability(users=tuple(data.user_ids[:10])).memory(data) == ra.Reachability(users=10).memory(data)
-    assert ra.Reachability(targets=1).memory(data) < everything
+
+    def estimated(data: ra.Interactions, **settings: Any) -> int:
+        return estimate_memory(ra.Reachability(**settings), data) or 0
+
+    everything = estimated(data)
+    assert 0 < estimated(data, users=10) < everything
+    assert estimated(data, users=tuple(data.user_ids[:10])) == estimated(data, users=10)
+    assert 0 < estimated(data, targets=1) < everything
 
     class Large:
         n_users, n_items = 162_541, 59_047
 
     large: Any = Large()
-    assert ra.Reachability(targets=500).memory(large) < 3 * 10**9
-    assert ra.Reachability(users="all").memory(large) < 5 * 10**9  # the rest is in files
+    assert 0 < estimated(large, targets=500) < 3 * 10**9
+    assert 0 < estimated(large, users="all") < 5 * 10**9  # the rest is in files

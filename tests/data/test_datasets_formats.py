@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from recaudit.data import datasets
-from recaudit.data.datasets.formats import Layout, read_exact, read_fast
+from recaudit.data.datasets.formats import Layout, read_file
 from recaudit.errors import DataError
 
 NUMBERS = Layout(("user", "item", "rating"), keep={"user": pl.Int32, "rating": pl.Float64}, ranges={"rating": (1, 5)})
@@ -28,7 +28,7 @@ def file(folder: Path, text: str | bytes) -> Path:
     return path
 
 
-# ---- fast and exact are one reader ---------------------------------------------------------------------
+# ---- what is read ---------------------------------------------------------------------------------------
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters='"\t:,\r\n\x00'), min_size=1, max_size=8)
 NUMBER_ROWS = st.lists(
@@ -40,7 +40,7 @@ TEXT_ROWS = st.lists(st.tuples(st.integers(0, 99), WORDS, WORDS | st.just("")), 
 
 
 @given(rows=NUMBER_ROWS, separator=st.sampled_from(["\t", "::", "|"]), end=st.sampled_from(["\n", "\r\n"]))
-def test_fast_and_exact_agree_on_numbers(
+def test_numbers_are_read_as_written(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int, float]], separator: str, end: str
 ) -> None:
     path = file(tmp_path_factory.getbasetemp(), "".join(separator.join(map(str, r)) + end for r in rows))
@@ -49,33 +49,27 @@ def test_fast_and_exact_agree_on_numbers(
         {"user": [r[0] for r in rows], "rating": [float(r[2]) for r in rows]},
         schema_overrides={"user": pl.Int32},
     )
-    assert_frame_equal(read_fast(path, layout), expected)
-    assert_frame_equal(read_exact(path, layout), expected)
+    assert_frame_equal(read_file(path, layout), expected)
 
 
 @given(rows=TEXT_ROWS)
-def test_fast_and_exact_agree_on_text(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, str, str]]
-) -> None:
+def test_text_is_read_as_written(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, str, str]]) -> None:
     path = file(tmp_path_factory.getbasetemp(), "".join("\t".join(map(str, r)) + "\n" for r in rows))
-    fast, exact = read_fast(path, TEXT), read_exact(path, TEXT)
-    assert_frame_equal(fast, exact)
-    assert fast.rows() == [(number, name, note or None) for number, name, note in rows]
+    assert read_file(path, TEXT).rows() == [(number, name, note or None) for number, name, note in rows]
 
 
 def test_quotes_enclose_commas_quotes_and_lines(tmp_path: Path) -> None:
     path = file(tmp_path, 'id,name,note\n1,"a, ""b""",x\n2,"two\nlines",\n')
-    for read in (read_fast, read_exact):
-        assert read(path, QUOTED).rows() == [(1, 'a, "b"', "x"), (2, "two\nlines", None)]
+    assert read_file(path, QUOTED).rows() == [(1, 'a, "b"', "x"), (2, "two\nlines", None)]
 
 
 def test_lines_without_text_are_passed_over(tmp_path: Path) -> None:
     path = file(tmp_path, "1\t2\t3\n\n4\t5\t5\n\n")
-    assert read_fast(path, NUMBERS).rows() == [(1, 3.0), (4, 5.0)]
+    assert read_file(path, NUMBERS).rows() == [(1, 3.0), (4, 5.0)]
 
 
 def test_a_last_line_may_lack_its_end(tmp_path: Path) -> None:
-    assert read_fast(file(tmp_path, "1\t2\t3\n4\t5\t5"), NUMBERS).rows() == [(1, 3.0), (4, 5.0)]
+    assert read_file(file(tmp_path, "1\t2\t3\n4\t5\t5"), NUMBERS).rows() == [(1, 3.0), (4, 5.0)]
 
 
 # ---- an error names the file, the line and the remedy --------------------------------------------------
@@ -104,28 +98,26 @@ def test_a_last_line_may_lack_its_end(tmp_path: Path) -> None:
 def test_a_wrong_line_is_named(tmp_path: Path, layout: Layout, text: str | bytes, line: int, received: str) -> None:
     path = file(tmp_path, text)
     with pytest.raises(DataError, match=rf"a\.txt, line {line}: received .*{received}.* from the archive again"):
-        read_fast(path, layout)
-    with pytest.raises(DataError, match=rf"a\.txt, line {line}: "):
-        read_exact(path, layout)
+        read_file(path, layout)
 
 
 def test_a_wrong_line_far_down_is_named(tmp_path: Path) -> None:
     lines = ["1\t2\t3\n"] * 120_000
     lines[110_000] = "1\t2\t\n"
     with pytest.raises(DataError, match="line 110,001: "):
-        read_fast(file(tmp_path, "".join(lines)), NUMBERS)
+        read_file(file(tmp_path, "".join(lines)), NUMBERS)
 
 
 @pytest.mark.parametrize("text", ["", "\n\n"])
 def test_an_empty_file_is_an_error(tmp_path: Path, text: str) -> None:
     with pytest.raises(DataError, match=r"a\.txt: received no records"):
-        read_fast(file(tmp_path, text), NUMBERS)
+        read_file(file(tmp_path, text), NUMBERS)
 
 
 def test_a_value_out_of_a_list_is_named(tmp_path: Path) -> None:
     layout = Layout(("id", "kind"), keep={"id": pl.Int32, "kind": pl.Enum(["0", "1"])})
     with pytest.raises(DataError, match=r"line 2: received '7'; expected one of 0, 1"):
-        read_exact(file(tmp_path, "5\t1\n6\t7\n"), layout)
+        read_file(file(tmp_path, "5\t1\n6\t7\n"), layout)
 
 
 # ---- in a data set -------------------------------------------------------------------------------------

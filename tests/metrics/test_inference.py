@@ -19,6 +19,7 @@ from recaudit.metrics.inference import (
     compute_detectable_difference,
     compute_exceedance_p_value,
     compute_gate_detectable_difference,
+    compute_gate_detectable_distance,
     compute_gate_p_values,
     compute_gate_p_values_of_statistic,
     compute_group_p_values,
@@ -339,6 +340,28 @@ def test_detectable_difference_has_the_power() -> None:
         assert noncentral.sf(critical) + noncentral.cdf(-critical) == pytest.approx(0.8, abs=0.02)
     assert compute_detectable_difference(1.0, 10**9) == pytest.approx(1.959964 + 0.841621, rel=1e-5)
     assert compute_gate_detectable_difference(0.01, 10**9) == pytest.approx(0.01 * (1.644854 + 0.841621), rel=1e-5)
+
+
+def test_detectable_distance_of_a_gate_allows_for_a_user_at_the_bound() -> None:
+    for n in (30, 149, 598):
+        unchanged = compute_gate_detectable_distance(np.zeros(n))
+        assert unchanged == pytest.approx(1 - 0.05 ** (1 / n), rel=0.1)
+        assert count_users_for_margin(unchanged) == pytest.approx(n, rel=0.1)
+    rng = np.random.default_rng(3)
+    many = 0.1 * rng.standard_normal(100_000)
+    error = float(many.std(ddof=1)) / np.sqrt(len(many))
+    assert compute_gate_detectable_distance(many) == pytest.approx(error * (1.644854 + 0.841621), rel=0.02)
+
+
+@pytest.mark.parametrize("spread", [0.06, 0.13])
+def test_detectable_distance_of_a_gate_has_the_power(spread: float) -> None:
+    rng = np.random.default_rng(4)
+    samples = spread * rng.uniform(-np.sqrt(3), np.sqrt(3), (300, 100))
+    distance = float(np.median([compute_gate_detectable_distance(sample) for sample in samples[:40]]))
+    p_pass = np.array([known(compute_gate_p_values(sample, distance)[0]) for sample in samples])
+    p_fail = np.array([known(compute_gate_p_values(sample - 2 * distance, distance)[1]) for sample in samples])
+    assert (p_pass <= 0.05).mean() > 0.73  # 0.8 less three standard errors
+    assert (p_fail <= 0.05).mean() > 0.65  # the bound is farther from a model that is worse
 
 
 def test_refits() -> None:

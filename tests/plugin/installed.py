@@ -52,7 +52,7 @@ k = 5
 def command(*arguments: str) -> str:
     done = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
-    return done.output
+    return done.stdout
 
 
 @pytest.fixture(autouse=True)

@@ -29,14 +29,6 @@ CASE = {
     "in_common": 0.0,
     "nearest_by_model": ["Otter and Owl [Family]"],
 }
-FOLD = {
-    "users": "Family|Comedy",
-    "items": "Horror",
-    "overshoot": 0.12,
-    "shown_share": 0.25,
-    "n_users": 40,
-    "examples": ["House of <Ash>", "They Wait"],
-}
 
 
 def folding(
@@ -44,7 +36,6 @@ def folding(
     spurious: Number = (0.1, 0.08, 0.12),
     *,
     cases: Sequence[Mapping[str, object]] = (CASE,),
-    folds: Sequence[Mapping[str, object]] = (FOLD,),
     curve: Mapping[float, tuple[float | None, float]] | None = None,
     by: Sequence[pl.DataFrame] = (),
     relatedness: str = "genre",
@@ -67,7 +58,6 @@ def folding(
             "users": pl.DataFrame({"user": ["kim"], "folding": [0.2]}),
             "series": pl.DataFrame(points, SERIES_SCHEMA),
             "spurious": pl.DataFrame(list(cases), _schema(CASE)),
-            "co_clusters": pl.DataFrame(list(folds), _schema(FOLD)),
         },
     )
 
@@ -139,24 +129,6 @@ class TestSection:
         ).content()
         assert found is not None
         assert found["details"] == []
-
-    @pytest.mark.parametrize(
-        ("users", "items", "told"),
-        [
-            ("Family|Comedy", "Horror", True),
-            ("Family|Comedy", "Comedy|Horror", False),
-            ("Family (2)", "Family (1)", False),
-            ("group 1", "group 1", True),
-        ],
-    )
-    def test_groups_that_have_a_kind_in_common_are_left_out(
-        self, tmp_path: Path, users: str, items: str, told: bool
-    ) -> None:
-        one = FOLD | {"users": users, "items": items}
-        found = FoldingSection(evidence(tmp_path, [Model("A", [accuracy(), folding(folds=[one])])])).content()
-        assert found is not None
-        (detail,) = found["details"]
-        assert bool(detail["folds"]) == told
 
     @pytest.mark.parametrize(("label", "told"), [("genre", "taken from genre"), ("log", "from who rated what")])
     def test_relatedness_is_told_in_words(self, tmp_path: Path, label: str, told: str) -> None:

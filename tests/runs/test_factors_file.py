@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from recaudit import machine
 from recaudit.data import Interactions
-from recaudit.errors import DataError, InputError
+from recaudit.errors import DataError, InputError, MachineError
 from recaudit.models.given.arrays import Factors
 
 ARRAYS = {
@@ -99,3 +100,13 @@ def test_settings_tell_the_contents_and_no_folder(tmp_path: Path) -> None:
     settings = factors(tmp_path, **ARRAYS).model_dump(mode="json")
     assert settings["path"] == "own.npz"
     assert len(settings["sha256"]) == 64
+
+
+def test_arrays_larger_than_the_memory_are_refused_before_they_are_read(
+    tmp_path: Path, tiny: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez_compressed(tmp_path / "own.npz", user_factors=np.zeros((3, 10**6)), item_factors=np.zeros((4, 10**6)))
+    assert (tmp_path / "own.npz").stat().st_size < 10**6
+    monkeypatch.setattr(machine, "available_memory", lambda: 10**8)
+    with pytest.raises(MachineError, match=r"Reading .*own\.npz needs 0\.1 GiB"):
+        Factors(path=tmp_path / "own.npz", predicts_ratings=False).fit(tiny)

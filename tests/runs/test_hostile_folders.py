@@ -177,9 +177,7 @@ def rename_audit(run: Path, old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["verify", "report", "compare"])
-def test_a_run_with_an_audit_of_a_package_that_is_not_installed_is_read(
-    good: Path, run: Path, command: str
-) -> None:
+def test_a_run_with_an_audit_of_a_package_that_is_not_installed_is_read(good: Path, run: Path, command: str) -> None:
     rename_audit(run, "exposure", "own-audit")
     others = {"compare": [str(good)]}
     result = CliRunner().invoke(app, [command, str(run), *others.get(command, [])])

@@ -17,7 +17,7 @@ from recaudit.errors import DamageWarning, InputError
 from recaudit.models import Recommender
 from recaudit.simulate.loop.run import WithPolicy
 from recaudit.simulate.offline.comparison import rank_correlation
-from recaudit.simulate.offline.cross_validation import GridSearch, OptunaSearch, Tuned, offline_metrics, tune
+from recaudit.simulate.offline.cross_validation import GridSearch, Tuned, offline_metrics, tune
 
 SMALL = simulate.Scenario(
     name="small",
@@ -66,14 +66,6 @@ class TestTuning:
         direct = offline_metrics(found.recommender, DATA, n=3)["rmse"].mean()
         assert found.tries["rmse"].min() == direct
 
-    def test_a_search_stays_inside_its_ranges_and_repeats(self) -> None:
-        how = OptunaSearch(ranges={"regularization": (0.01, 1.0), "factors": (2, 5)}, tries=4)
-        found = tune(ra.models.ALS(), DATA, how, n=2)
-        assert found.tries["regularization"].is_between(0.01, 1.0).all()
-        assert found.tries["factors"].is_between(2, 5).all()
-        assert found.tries["factors"].dtype.is_integer()
-        assert tune(ra.models.ALS(), DATA, how, n=2).tries.equals(found.tries)
-
     def test_a_best_value_at_an_end_is_told(self) -> None:
         settings = {"neighbours": [1, 2, 3], "shrinkage": [0.1, 0.2, 0.3], "center": ["user", "item", "item"]}
         tries = pl.DataFrame({**settings, "damping": 4.0, "rmse": [0.9, 0.8, 0.7], "ndcg": 0.5})
@@ -82,8 +74,6 @@ class TestTuning:
         found = Tuned.of(knn, GridSearch(values=grid), tries)
         assert found.recommender == ra.models.ItemKNN(neighbours=3, shrinkage=0.3, center="item", damping=4.0)
         assert found.edges == ("neighbours = 3, the highest tried",)
-        search = OptunaSearch(ranges={"neighbours": (1, 4), "shrinkage": (0.29, 5.0)})
-        assert Tuned.of(knn, search, tries).edges == ("shrinkage = 0.3, the lowest tried",)
         found = tune(ra.models.ALS(factors=3), DATA, GridSearch(values={"regularization": (50.0, 100.0)}), n=2)
         assert found.edges == ("regularization = 50, the lowest tried",)
 
@@ -93,7 +83,7 @@ class TestTuning:
         with pytest.raises(InputError, match="factors"):
             tune(ra.models.ALS(), DATA, GridSearch(values={"factors": (2, -3)}))
         with pytest.raises(InputError, match="regularization"):
-            tune(ra.models.ALS(), DATA, OptunaSearch(ranges={"regularization": (-1.0, 1.0)}))
+            tune(ra.models.ALS(), DATA, GridSearch(values={"regularization": (-1.0, 1.0)}))
 
 
 class TestRankCorrelation:

@@ -19,7 +19,7 @@ from recaudit.audits.fidelity.audit import Fidelity, fidelity
 from recaudit.audits.folding.audit import Folding, FoldingResult, folding
 from recaudit.audits.folding.explanations import neighbours
 from recaudit.audits.folding.relatedness import Relatedness
-from recaudit.audits.folding.tradeoff import MeasuredModels, Tradeoff, folding_tradeoff, folding_tuning
+from recaudit.audits.folding.tradeoff import Tradeoff, folding_tradeoff
 from recaudit.audits.instability.audit import Instability, instability
 from recaudit.audits.instability.result import InstabilityResult
 from recaudit.audits.lists.accuracy import Accuracy, accuracy
@@ -53,7 +53,6 @@ __all__ = [
     "InstabilityResult",
     "ListAudit",
     "ListColumns",
-    "MeasuredModels",
     "Metric",
     "Mitigation",
     "MitigationResult",
@@ -80,7 +79,6 @@ __all__ = [
     "fidelity",
     "folding",
     "folding_tradeoff",
-    "folding_tuning",
     "geometry",
     "instability",
     "item_tiers",

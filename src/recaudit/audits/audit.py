@@ -29,7 +29,6 @@ from recaudit.audits.spread import resolved
 from recaudit.data.interactions import Interactions
 from recaudit.data.lists import may_hold_lists
 from recaudit.engines import Engine, Serial
-from recaudit.engines.base import BLOCK
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Past
 from recaudit.metrics.groupings import BOTH, Units, groupings
@@ -76,8 +75,6 @@ class Context:
 _ALWAYS = ("k", "policy", "actions", "edits")
 """Settings that are told even where they are the default."""
 AnyResult = TypeVar("AnyResult", bound=Result)
-_SCORES = 4
-"""Arrays (block, items) at a time: scores, their order, what is allowed, probabilities."""
 CountMetrics = tuple[Sequence[str], Callable[[FloatArray], FloatArray]]
 
 
@@ -184,10 +181,6 @@ class Audit(Specification, ABC):
     def asking_effort(self, data: Interactions) -> Effort | None:
         """What it costs to ask about somebody, by which people are drawn where nothing is said; None where all are."""
         return None
-
-    def memory(self, data: Interactions) -> int:
-        """Bytes that it takes at most beside the log and the model; here, what a block of users' scores does."""
-        return 8 * _SCORES * BLOCK * data.n_items
 
     def idle(self, model: FittedModel | None) -> str:
         """Why another device than the CPU would stand idle, as the end of a sentence; empty where it is used."""

@@ -36,7 +36,6 @@ def init(
     separator: Annotated[str | None, typer.Option(help="What separates columns; \\t is a tab.")] = None,
     header: Annotated[bool | None, typer.Option("--header/--no-header", help="Is the first line a header?")] = None,
     encoding: Annotated[str | None, typer.Option(help="utf-8, latin-1, cp1252, utf-16, ...")] = None,
-    member: Annotated[str | None, typer.Option(help="Which file of a .zip archive.")] = None,
     on_error: Annotated[str | None, typer.Option(help="Rows that cannot be read: error or skip.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a configuration that is there.")] = False,
 ) -> None:
@@ -44,7 +43,7 @@ def init(
 
     \b
       recaudit init ratings.csv --items movies.csv
-      recaudit init clicks.tsv.gz --out my.toml --user 0 --item 2
+      recaudit init clicks.tsv --out my.toml --user 0 --item 2
       recaudit audit my.toml --out runs/my
     """
     from recaudit.data.inspection import inspect_file, inspect_items
@@ -61,7 +60,6 @@ def init(
         "separator": None if separator is None else separator.replace("\\t", "\t"),
         "header": header,
         "encoding": encoding,
-        "member": member,
         "on_error": on_error,
         "user": _column(user),
         "item": _column(item),
@@ -93,7 +91,7 @@ def written(seen: Inspected, folder: Path, about: Mapping[str, Any]) -> str:
         "[data]",
         f"file = {_toml(_path(seen.file, folder))}",
     ]
-    for key in ("separator", "header", "encoding", "quotes", "member", "on_error", "user", "item", "rating", "time"):
+    for key in ("separator", "header", "encoding", "quotes", "on_error", "user", "item", "rating", "time"):
         if key in settings:
             lines += [f"{key} = {_toml(settings[key])}  # {_comment(why.get(key, ''))}".rstrip(" #")]
         elif key == "time":

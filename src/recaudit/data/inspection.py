@@ -7,16 +7,15 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, final
 
 import polars as pl
 
 from recaudit.data.loading import read_columns
-from recaudit.data.packed import lines_of, opened, plain_file
 from recaudit.data.readers import reading
-from recaudit.data.text_files import CANDIDATES, Kind, TextFormat, as_times, cut, named
+from recaudit.data.records import TextFile, check_not_compressed, cut
+from recaudit.data.text_files import CANDIDATES, Kind, TextFormat, as_times, named
 from recaudit.errors import DataError, InputError
 
 Role = Literal["user", "item", "rating", "time"]
@@ -79,6 +78,7 @@ def _check_file(argument: str, path: Path) -> None:
         raise DataError(argument, received=str(path), expected="a file that exists", remedy="Check the spelling.")
     if path.stat().st_size == 0:
         raise DataError(argument, received=f"{path}, an empty file", expected="a file with rows")
+    check_not_compressed(argument, path)
 
 
 def inspect_items(path: Path, item: int | str) -> dict[str, Any]:
@@ -125,13 +125,12 @@ def _parquet(path: Path) -> tuple[list[str] | None, list[pl.Series]]:
 
 def _text(path: Path, settings: dict[str, Any], why: dict[str, str]) -> tuple[list[str] | None, list[pl.Series]]:
     """The names of the columns, where the first line has them, and the first values of each as text."""
-    member = settings.get("member")
     if "encoding" not in settings:
-        encoding, why["encoding"] = _encoding(path, member)
+        encoding, why["encoding"] = _encoding(path)
         if encoding != "utf-8":
             settings["encoding"] = encoding
-    with plain_file(path, settings.get("encoding", "utf-8"), "\t", member) as plain:
-        lines = [text for _, text, is_text in islice(lines_of(plain.path), _LINES) if is_text and text.strip()]
+    first_lines = TextFile(path, settings.get("encoding", "utf-8")).head(_LINES)
+    lines = [text for text in first_lines if text.strip() and "\ufffd" not in text]
     if "separator" not in settings:
         settings["separator"] = _separator(path, lines)
         why["separator"] = "it cuts the lines into the same number of columns"
@@ -153,9 +152,9 @@ def _text(path: Path, settings: dict[str, Any], why: dict[str, str]) -> tuple[li
     return first, [pl.Series([row[i] or None for row in body], dtype=pl.String) for i in range(width)]
 
 
-def _encoding(path: Path, member: str | None) -> tuple[str, str]:
+def _encoding(path: Path) -> tuple[str, str]:
     """The encoding of the whole file, and why."""
-    with opened(path, member) as file:
+    with path.open("rb") as file:
         start = file.read(_PIECE)
         if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             return "utf-16", "the file begins with the byte order mark of UTF-16"

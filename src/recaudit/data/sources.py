@@ -96,7 +96,7 @@ AnyTable = Annotated[TableFile, BeforeValidator(_table)]
 
 @final
 class OwnData(TextFormat):
-    """The user's own files: .parquet, or text (.csv, .tsv, .dat, any other; as it is, in .gz or in .zip).
+    """The user's own files: .parquet, or text (.csv, .tsv, .dat, any other), not compressed.
 
     Ids in text files are text as it is written, unless all of a column are plain whole numbers: "007" and "7" are two
     users, and so are "1" and "1.0".

@@ -1,26 +1,20 @@
-"""Text files as frames: fast where the file is clean, line by line where it is not.
-
-Whatever surprises polars goes through `_read_exactly`, which reads the file after all, or says which line is wrong and
-which option would read it.
-"""
+"""Users' own text files as frames: a row that cannot be read is named by its line, with the option that reads it."""
 
 from __future__ import annotations
 
 import codecs
-import csv
 import warnings
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal, final
 
+import numpy as np
 import polars as pl
 from pydantic import AfterValidator, Field, NonNegativeInt
 
 from recaudit.arrays import BoolArray
-from recaudit.data.packed import Plain, inner_name, lines_of, plain_file
+from recaudit.data.records import LINE, WIDTH, PolarsType, TextFile, read_clean, split_records
 from recaudit.errors import DataError, did_you_mean
 from recaudit.specification import Specification, mistake
 
@@ -32,10 +26,7 @@ ENDINGS = {".csv": ",", ".tsv": "\t", ".dat": "::"}
 """What separates columns, by the ending of a file's name."""
 CANDIDATES = ("::", "\t", ";", "|", ",", " ")
 """Separators that are looked for, in this order."""
-_BLOCK = 100_000
 _SHOWN = 80
-_LONGEST = 50
-"""Lines that a quoted field may span."""
 
 
 def _known_encoding(name: str) -> str:
@@ -59,8 +50,6 @@ class TextFormat(Specification):
     quotes: bool = True
     """Whether a field in double quotes is one field. If not, and wherever a separator has several characters, quotes
     are text."""
-    member: str | None = None
-    """Which file of a .zip archive, where it holds several."""
     on_error: Literal["error", "skip"] = "error"
     """What to do with a row that cannot be read: refuse the file, or skip the row, and count it."""
 
@@ -81,24 +70,19 @@ def named(column: int | str) -> str:
 
 
 def read_text(path: Path, how: TextFormat, columns: Mapping[int | str, Kind]) -> Rows:
-    """These columns of a text file, plain or packed; each row that cannot be read is told, or skipped and counted."""
-    separator = _separator(path, how)
-    with plain_file(path, how.encoding, separator, how.member) as plain:
-        quoted = how.quotes and len(separator) == 1
-        reader = _Reader(path, plain, how, separator, quoted, columns)
-        frame = reader.fast()
-        return Rows(frame, 0) if frame is not None else reader.exactly()
+    """Read columns of a text file.
 
+    Args:
+        path: The file.
+        how: Its format, and what to do with rows that cannot be read.
+        columns: The wanted columns and their kinds.
 
-def cut(text: str, separator: str) -> list[str] | None:
-    """The fields of a record with a separator of one character, None where its quotes do not open and close."""
-    if '"' not in text:
-        return text.split(separator)
-    try:
-        [fields] = csv.reader([text], delimiter=separator, strict=True)
-    except (csv.Error, ValueError):
-        return None
-    return fields
+    Raises:
+        DataError: A column is missing, or a row cannot be read; the error names the line.
+    """
+    text = TextFile(path, how.encoding)
+    separator = _separator(path, how, text)
+    return _Reader(text, how, separator, how.quotes and len(separator) == 1, columns).read()
 
 
 def likely_separator(lines: list[str]) -> str | None:
@@ -110,11 +94,10 @@ def likely_separator(lines: list[str]) -> str | None:
     return None
 
 
-def _separator(path: Path, how: TextFormat) -> str:
-    separator = how.separator or ENDINGS.get(Path(inner_name(path, how.member)).suffix.lower())
+def _separator(path: Path, how: TextFormat, text: TextFile) -> str:
+    separator = how.separator or ENDINGS.get(path.suffix.lower())
     if separator is None:
-        with plain_file(path, how.encoding, "\t", how.member) as plain:
-            first = [text for _, text, _ in islice(lines_of(plain.path), 20)]
+        first = text.head(20)
         raise DataError(
             "path",
             received=f"{path}, which begins {_shown(first[0] if first else '')}",
@@ -125,118 +108,73 @@ def _separator(path: Path, how: TextFormat) -> str:
     return separator
 
 
+_Option = tuple[str, str] | str | None
+"""What a remedy says: a setting and its text, or a setting as it is written."""
+
+
 @final
 @dataclass(frozen=True)
 class _Reader:
-    """One file, unpacked, and what is wanted of it."""
+    """One file, and the columns that are read from it."""
 
-    path: Path
-    plain: Plain
+    text: TextFile
     how: TextFormat
     separator: str
     quoted: bool
     columns: Mapping[int | str, Kind]
 
-    def fast(self) -> pl.DataFrame | None:
-        """The columns as polars reads them; None where anything about the file is unusual."""
-        line, names = self._first()
+    def read(self) -> Rows:
+        """Read the columns, as `read_text` says."""
+        first, names = self._first()
         at = self._positions(names)
-        frame = self._scanned(line, len(names), at, pl.Int64())
-        if frame is None and "time" in self.columns.values():
-            frame = self._scanned(line, len(names), at, pl.String())
-        if frame is None:
-            return None
-        if self.plain.blank:
-            filled = frame.filter(pl.any_horizontal(pl.all().is_not_null()))
-            if len(frame) - len(filled) != self.plain.blank - (line - 1):
-                return None  # a row with nothing in the wanted columns is no blank line
-            frame = filled
-        # A stray quote swallows lines; a quoted field that spans some is looked at line by line.
-        if self.plain.has_quotes and self.quoted and len(frame) + self.how.header != self.plain.lines:
-            return None
-        typed, bad = _typed(frame, self.columns)
-        return None if any(rows.any() for rows in bad.values()) else typed
+        skip = first if self.how.header else first - 1
+        frame = self._read_clean(at, len(names), skip)
+        return Rows(frame, 0) if frame is not None else self._read_checked(at, names, skip)
 
-    def _scanned(self, line: int, width: int, at: Mapping[int | str, int], times: pl.DataType) -> pl.DataFrame | None:
-        """The same of a file whose times are of this type; None where polars cannot read it."""
-        types = {"id": pl.String(), "number": pl.Float64(), "time": times, "text": pl.String()}
-        schema: dict[str, pl.DataType] = {str(i): pl.String() for i in range(width)}
-        schema |= {str(at[column]): types[kind] for column, kind in self.columns.items()}
-        try:
-            table = pl.scan_csv(
-                self.plain.path,
-                has_header=False,
-                skip_lines=line if self.how.header else line - 1,
-                separator=self.plain.separator,
-                quote_char='"' if self.quoted else None,
-                schema=schema,
-                glob=False,
-            )
-            return table.select(pl.col(str(at[column])).alias(named(column)) for column in self.columns).collect()
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):  # a panic is no Exception
+    def _read_clean(self, at: Mapping[int | str, int], width: int, skip: int) -> pl.DataFrame | None:
+        """Columns of a file without any fault, else None."""
+        types: dict[str, PolarsType] = {str(place): pl.String for place in range(width)}
+        types |= {str(at[column]): pl.Float64 for column, kind in self.columns.items() if kind == "number"}
+        wanted = [str(place) for place in sorted({*at.values()})]
+        table = read_clean(self.text, self.separator, types, wanted, quotes=self.quoted, skip=skip)
+        if table is None:
             return None
+        frame, bad = _typed(table.select(pl.col(str(at[c])).alias(named(c)) for c in self.columns), self.columns)
+        return None if any(rows.any() for rows in bad.values()) else frame
 
-    def exactly(self) -> Rows:
-        """The same, line by line: the first line that cannot be read is told, or all of them are skipped."""
-        _, names = self._first()
-        at = self._positions(names)
-        wanted = [at[column] for column in self.columns]
-        last = max(at[column] for column, kind in self.columns.items() if kind != "text")
-        blocks: list[pl.DataFrame] = []
-        wrong: list[tuple[int, str, str, _Option]] = []
-        records = self._records()
-        if self.how.header:
-            next(records, None)
-        while block := list(islice(records, _BLOCK)):
-            kept = []
-            for number, text, fields in block:
-                if isinstance(fields, str):
-                    wrong.append((number, text, fields, self._option(text, fields)))
-                elif not last < len(fields) <= len(names):
-                    expected = f"{len(names)} columns, as the first line has, not {len(fields)}"
-                    wrong.append((number, text, expected, self._option(text, "columns")))
-                else:
-                    kept.append(
-                        (number, text, [fields[i] if i < len(fields) and fields[i].strip() else None for i in wanted])
-                    )
-                if wrong and self.how.on_error == "error":
-                    raise self._wrong_line(*wrong[0])
-            parts = {
-                named(c): pl.Series([f[i] for _, _, f in kept], dtype=pl.String) for i, c in enumerate(self.columns)
-            }
-            lines = {"\0line": [n for n, _, _ in kept], "\0text": [t[: 2 * _SHOWN] for _, t, _ in kept]}
-            blocks.append(pl.DataFrame({**parts, **lines}, schema_overrides={"\0line": pl.Int64, "\0text": pl.String}))
+    def _read_checked(self, at: Mapping[int | str, int], names: list[str], skip: int) -> Rows:
+        """Columns of any file; rows with faults are an error or are skipped."""
+        blocks = [*split_records(self.text, self.separator, sorted({*at.values()}), quotes=self.quoted, skip=skip)]
         if not blocks:
             return Rows(pl.DataFrame(schema=dict.fromkeys(map(named, self.columns), pl.String)), 0)
         table = pl.concat(blocks)
-        frame, bad = _typed(table.select(map(named, self.columns)), self.columns)
-        for name, rows in bad.items():
-            if rows.any() and self.how.on_error == "error":
-                row = int(rows.argmax())
-                expected = f"{_KINDS[self._kind(name)]} in {_column(name)}, not {table[name][row]!r}"
-                option = "header = true" if table["\0line"][row] == 1 and not self.how.header else None
-                raise self._wrong_line(table["\0line"][row], table["\0text"][row], expected, option)
-        good = ~pl.Series([False] * len(frame))
-        for rows in bad.values():
-            good &= pl.Series(~rows)
-        skipped = len(wrong) + int((~good).sum())
+        needed = 1 + max(at[column] for column, kind in self.columns.items() if kind != "text")
+        is_whole = table[WIDTH].is_between(needed, len(names))
+        whole, torn = table.filter(is_whole), table.filter(~is_whole)
+        given = whole.select(pl.col(str(at[column])).alias(named(column)) for column in self.columns)
+        frame, bad = _typed(given, self.columns)
+        is_good = ~np.logical_or.reduce([np.zeros(len(frame), dtype=bool), *bad.values()])
+        skipped = len(torn) + int((~is_good).sum())
         if skipped:
-            first = min([n for n, *_ in wrong[:1]] + table["\0line"].filter(~good).head(1).to_list())
-            told = (
-                f"{self.path.name}: {skipped:,} rows could not be read and were skipped, the first at line {first:,}."
-            )
+            first_torn = torn.head(1).select(LINE, WIDTH).iter_rows()
+            faults = [self._torn(line, width, len(names)) for line, width in first_torn]
+            faults += [self._misread(whole[LINE], given, column, rows) for column, rows in bad.items() if rows.any()]
+            line, expected, option = min(faults, key=lambda fault: fault[0])
+            if self.how.on_error == "error":
+                raise self._wrong_line(line, expected, option, skipped)
+            name = self.text.path.name
+            told = f"{name}: {skipped:,} rows could not be read and were skipped, the first at line {line:,}."
             warnings.warn(told, stacklevel=2)
-        return Rows(frame.filter(good), skipped)
+        return Rows(frame.filter(is_good), skipped)
 
     # ---- columns ---------------------------------------------------------------------------------------
 
     def _first(self) -> tuple[int, list[str]]:
-        """The first line that is not empty, from 1, and its fields: the header, or the first row."""
-        for number, text, fields in self._records():
-            if isinstance(fields, str):
-                raise self._wrong_line(number, text, fields, self._option(text, fields))
-            return number, [name.strip() for name in fields]
-        raise DataError("path", received=f"{self.path}, an empty file", expected="a header and at least one row")
+        """The first line that is not blank, from 1, and its fields: the header, or the first row."""
+        number, fields = self.text.first_record(self.separator, quotes=self.quoted)
+        if fields is None or not self.text.is_text(number):
+            raise self._wrong_line(*self._torn(number, 0, 0), 1)
+        return number, [name.strip() for name in fields]
 
     def _positions(self, names: list[str]) -> dict[int | str, int]:
         """Where each wanted column stands."""
@@ -274,54 +212,43 @@ class _Reader:
         expected = "a column of that name" if isinstance(column, str) else f"a number below {len(names)}"
         return DataError(_column(named(column)), received=received, expected=expected, remedy=remedy, settings=settings)
 
-    def _kind(self, name: str) -> Kind:
-        return next(kind for column, kind in self.columns.items() if named(column) == name)
+    # ---- rows that cannot be read ----------------------------------------------------------------------
 
-    # ---- lines -----------------------------------------------------------------------------------------
+    def _torn(self, line: int, width: int, expected_width: int) -> tuple[int, str, _Option]:
+        """Line of a row with the wrong number of fields, what was expected, and the option that would read it."""
+        if width == 0 and not self.text.is_text(line):
+            encoding = "utf-16" if _has_utf_16_mark(self.text.path) else "latin-1"
+            return line, f"text in {self.how.encoding}", ("encoding", encoding)
+        option = "quotes = false" if self.quoted and '"' in self.text.line(line) else None
+        if width == 0:
+            return line, "quotes that open and close", option
+        return line, f"{expected_width} columns, as the first line has, not {width}", option
 
-    def _records(self) -> Iterator[tuple[int, str, list[str] | str]]:
-        """Line number, from 1, text, and fields, or what was expected where there are none; blank lines left out."""
-        ahead = deque[tuple[int, str, bool]]()
-        lines = lines_of(self.plain.path)
-        while ahead or (ahead := deque(islice(lines, 1))):
-            number, text, is_text = ahead.popleft()
-            if not is_text:
-                yield number, text, _NO_TEXT.format(self.how.encoding)
-            elif text.strip():
-                fields = cut(text, self.plain.separator) if self.quoted else text.split(self.plain.separator)
-                spans = 0
-                while fields is None and spans < _LONGEST:  # does the field go on in the next lines?
-                    spans += 1
-                    ahead.extend(islice(lines, max(0, spans - len(ahead))))
-                    if len(ahead) < spans:
-                        break
-                    record = "\n".join([text, *(more for _, more, _ in islice(ahead, spans))])
-                    fields = cut(record, self.plain.separator)
-                for _ in range(spans if fields is not None else 0):
-                    ahead.popleft()
-                yield number, text, _QUOTES if fields is None else fields
+    def _misread(self, lines: pl.Series, given: pl.DataFrame, name: str, rows: BoolArray) -> tuple[int, str, _Option]:
+        """Line of the first row with a wrong value, what was expected, and the option that would read it."""
+        row = int(rows.argmax())
+        kind = next(kind for column, kind in self.columns.items() if named(column) == name)
+        is_header = lines[row] == 1 and not self.how.header
+        expected = f"{_KINDS[kind]} in {_column(name)}, not {given[name][row]!r}"
+        return lines[row], expected, "header = true" if is_header else None
 
-    def _option(self, text: str, expected: str) -> _Option:
-        """The option that would read this line, where one would."""
-        if expected == _NO_TEXT.format(self.how.encoding):
-            return "encoding", "latin-1"
-        return "quotes = false" if self.quoted and '"' in text else None
-
-    def _wrong_line(self, line: int, text: str, expected: str, option: _Option) -> DataError:
-        first = "Mend it" if option is None else f"Say {option}" if isinstance(option, str) else "Say {}"
+    def _wrong_line(self, line: int, expected: str, option: _Option, count: int) -> DataError:
+        first = "Fix it" if option is None else f"Say {option}" if isinstance(option, str) else "Say {}"
+        others = f" ({count:,} rows cannot be read)" if count > 1 else ""
         return DataError(
-            f"{self.path.name}, line {line:,}",
-            received=_shown(text.replace(self.plain.separator, self.separator)),
+            f"{self.text.path.name}, line {line:,}",
+            received=f"{_shown(self.text.line(line))}{others}",
             expected=expected,
             remedy=f"{first}, or leave such rows out with {{}}.",
             settings=[*([option] if isinstance(option, tuple) else []), ("on_error", "skip")],
         )
 
 
-_Option = tuple[str, str] | str | None
-"""What a remedy says: a setting and its text, or a setting as it is written."""
-_QUOTES = "quotes that open and close"
-_NO_TEXT = "text in {}"
+def _has_utf_16_mark(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
 _KINDS: dict[Kind, str] = {"id": "an id", "number": "a finite number", "time": "a time", "text": "text"}
 
 
@@ -340,10 +267,10 @@ def _typed(frame: pl.DataFrame, columns: Mapping[int | str, Kind]) -> tuple[pl.D
     for column, kind in columns.items():
         values = given = frame[named(column)]
         if kind == "number":
-            values = (given.str.strip_chars() if given.dtype == pl.String else given).cast(pl.Float64, strict=False)
+            values = given if given.dtype == pl.Float64 else given.str.strip_chars().cast(pl.Float64, strict=False)
             bad[given.name] = ~values.is_finite().fill_null(value=False).to_numpy()
         elif kind == "time":
-            values = as_times(given) if given.dtype == pl.String else given
+            values = as_times(given)
             bad[given.name] = values.is_null().to_numpy()
         elif kind == "id":
             bad[given.name] = given.is_null().to_numpy()

@@ -575,21 +575,32 @@ def compute_detectable_difference(
 
 
 def compute_gate_detectable_difference(
-    standard_error: float, n_users: int, *, bound_distance: float = 0.0, level: float = 0.05, power: float = 0.8
+    standard_error: float, degrees_of_freedom: int, *, level: float = 0.05, power: float = 0.8
 ) -> float:
-    """Compute the distance from the margin at which a rule is decided with the given power.
+    """Compute the distance from the margin at which a rule about a statistic is decided with the given power."""
+    quantiles = _t_quantile(1 - level, degrees_of_freedom) + _t_quantile(power, degrees_of_freedom)
+    return quantiles * standard_error
+
+
+def compute_gate_detectable_distance(
+    differences: FloatArray, bounds: Bounds = (-1.0, 1.0), *, level: float = 0.05, power: float = 0.8
+) -> float:
+    """Compute the distance from the margin at which a rule about a mean is decided with the given power.
+
+    The distance from the mean to the farther end of its one-sided intervals, which allow for one more user at the
+    bound, plus what the mean varies by from sample to sample.
 
     Args:
-        standard_error: Standard error of the mean difference.
-        n_users: Number of users.
-        bound_distance: Distance of the mean difference from the bound on the side of the test, 0 without a bound.
+        differences: New minus old of the users, shape (users,), `MIN_USERS` users or more.
+        bounds: Smallest and largest possible difference.
         level: Level of the test.
         power: Probability of a decision.
     """
-    user_at_bound = bound_distance / (n_users + 1)
-    test_error = math.hypot(standard_error, user_at_bound)
-    quantile = _t_quantile(1 - level, n_users - 1)
-    return quantile * test_error + user_at_bound + _t_quantile(power, n_users - 1) * standard_error
+    sample, lowest, highest = _prepare_sample(differences, bounds, "arithmetic")
+    mean = float(sample.mean())
+    half_width = max(mean - _lower_end(sample, lowest, level), -_lower_end(-sample, -highest, level) - mean)
+    standard_error = float(sample.std(ddof=1)) / math.sqrt(len(sample))
+    return half_width + _t_quantile(power, len(sample) - 1) * standard_error
 
 
 def count_users_for_margin(margin: float, *, bound_distance: float = 1.0, level: float = 0.05) -> int:

@@ -71,13 +71,6 @@ class Recommender(Specification, ABC):
         """
         return None
 
-    def memory(self, data: Interactions) -> int | None:
-        """Bytes that fitting this log takes at most, beside the log; 0 for little: a few numbers a user or item.
-
-        None where it is not known: the model is made elsewhere, or by others' code.
-        """
-        return 0
-
     def shrunk(self, share: float) -> Recommender:
         """The same for a catalogue of which this share is left; here as it is, no setting counts items."""
         return self

@@ -29,6 +29,7 @@ from recaudit.machine import check_memory, machine_error
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.checks import check_device
 from recaudit.runs.configuration import Configuration
+from recaudit.runs.memory import estimate_memory
 from recaudit.runs.recommenders import Model
 from recaudit.runs.slices import Slice, size_of
 from recaudit.runs.timing import Sampled, grown, timed
@@ -155,12 +156,12 @@ def check_log(config: Configuration, train: Interactions, done: Collection[tuple
 def check_room(config: Configuration, train: Interactions, done: Collection[tuple[str, str]] = ()) -> None:
     """That what is left of the run fits into memory, as far as that is known from the shapes."""
     for model, audits in _left(config, done):
-        own = model.recommender.memory(train) or 0
+        own = estimate_memory(model.recommender, train) or 0
         for name, audit in audits.items():
             remedy = (
                 f"Ask about fewer ({audit.drawn[0]} = ...)." if audit.drawn else "Leave out items with few ratings."
             )
-            check_memory(own + audit.memory(train), f"{name} of {model.label}", remedy)
+            check_memory(own + (estimate_memory(audit, train) or 0), f"{name} of {model.label}", remedy)
 
 
 def _left(config: Configuration, done: Collection[tuple[str, str]]) -> list[tuple[Model, dict[str, Audit]]]:
@@ -254,8 +255,8 @@ class _ModelTimes:
 
     def steps(self) -> Iterator[StepEstimate]:
         """What the times so far come to."""
-        memory: dict[str, int | None] = {FIT: self.model.recommender.memory(self.train)}
-        memory |= {name: audit.memory(self.train) for name, audit in self.audits.items()}
+        memory: dict[str, int | None] = {FIT: estimate_memory(self.model.recommender, self.train)}
+        memory |= {name: estimate_memory(audit, self.train) for name, audit in self.audits.items()}
         for step, taken in self.taken.items():
             seconds, why = None, self.failed.get(step, "")
             if step in self.refused:

@@ -36,7 +36,7 @@ from recaudit.runs.toml_files import parse_toml, read_toml
 from recaudit.simulate.loop.run import folder_name
 from recaudit.simulate.loop.trial import Every, LoopAudit
 from recaudit.simulate.offline.comparison import OfflineOnline, offline_online
-from recaudit.simulate.offline.cross_validation import GridSearch, OptunaSearch
+from recaudit.simulate.offline.cross_validation import GridSearch
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import SCENARIOS, Course, Scenario
 from recaudit.specification import Specification, build, missing, mistake, take_kind, together, within
@@ -130,7 +130,7 @@ class LoopRecommender:
     model: Model
     policy: ListPolicy | None = None
     """Its own; else the simulation's."""
-    tuning: GridSearch | OptunaSearch | None = None
+    tuning: GridSearch | None = None
     """How its settings are chosen; else they are as written."""
 
 
@@ -147,7 +147,7 @@ def _read_recommender(value: object, info: ValidationInfo) -> LoopRecommender:
         model = read_model(table, info, SIMULATED_MODELS, "policy", "tune")
     if how is not None and not wrong:
         with _collected(wrong, "tune"):
-            tuning = _read_tuning(how, model.recommender, info)
+            tuning = _read_tuning(how, model.recommender)
     if wrong:
         raise together(wrong)
     return LoopRecommender(model, policy, tuning)
@@ -160,21 +160,16 @@ def _label_recommenders(recommenders: tuple[LoopRecommender, ...]) -> tuple[Loop
     return tuple(replace(each, model=model) for each, model in zip(recommenders, labelled, strict=True))
 
 
-def _read_tuning(how: object, recommender: Recommender, info: ValidationInfo) -> GridSearch | OptunaSearch:
-    """A grid `{factors = [10, 20]}`, or `{ranges = {regularization = [0.001, 1.0]}, tries = 30}`."""
+def _read_tuning(how: object, recommender: Recommender) -> GridSearch:
+    """Read a grid such as `{factors = [10, 20]}`."""
     if not isinstance(how, Mapping) or not how:
-        raise mistake((), how, "lists of values to try, {factors = [10, 20]}, or {ranges = {...}, tries = 30}")
-    if "ranges" in how:
-        search = build(OptunaSearch, how, info)
-        wrong = [within("ranges", error) for error in _refused(search.ranges, recommender)]
-        tuning: GridSearch | OptunaSearch = search
-    else:
-        for name, values in how.items():
-            if not isinstance(values, list) or not values:
-                raise mistake((name,), values, "a list of the values to try")
-        tuning = GridSearch(values={name: tuple(values) for name, values in how.items()})
-        wrong = list(_refused(tuning.values, recommender))
-    if wrong:
+        raise mistake((), how, "lists of values to try, {factors = [10, 20]}")
+    for name, values in how.items():
+        if not isinstance(values, list) or not values:
+            remedy = "List the values of each setting, as in tune = {factors = [10, 20]}."
+            raise mistake((name,), values, "a list of the values to try", remedy)
+    tuning = GridSearch(values={name: tuple(values) for name, values in how.items()})
+    if wrong := list(_refused(tuning.values, recommender)):
         raise together(wrong)
     return tuning
 

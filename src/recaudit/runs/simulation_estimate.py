@@ -10,7 +10,6 @@ from typing import final
 from recaudit.runs.simulation import LoopRecommender, SimulationConfiguration
 from recaudit.simulate.loop.room import announced
 from recaudit.simulate.loop.trial import Loop, timed
-from recaudit.simulate.offline.cross_validation import GridSearch
 
 
 @final
@@ -59,7 +58,5 @@ def work_lines(config: SimulationConfiguration) -> Iterator[str]:
 
 def _tries(recommender: LoopRecommender) -> int:
     """How many settings are tried on every fold."""
-    how = recommender.tuning
-    if how is None:
-        return 0
-    return prod(map(len, how.values.values())) if isinstance(how, GridSearch) else how.tries
+    grid = recommender.tuning
+    return 0 if grid is None else prod(map(len, grid.values.values()))

@@ -3,7 +3,7 @@
 from recaudit.simulate.loop.run import compare, run
 from recaudit.simulate.loop.simulation import Comparison, Simulation
 from recaudit.simulate.offline.comparison import OfflineOnline, offline_online
-from recaudit.simulate.offline.cross_validation import GridSearch, OptunaSearch, offline_metrics, tune
+from recaudit.simulate.offline.cross_validation import GridSearch, offline_metrics, tune
 from recaudit.simulate.offline.fidelity import SimulationFidelity, fidelity
 from recaudit.simulate.worlds.environment import Choice, Environment, Logit, PicksBest, Population, TakesAll
 from recaudit.simulate.worlds.fitted import FromData
@@ -24,7 +24,6 @@ __all__ = [
     "LatentScore",
     "Logit",
     "OfflineOnline",
-    "OptunaSearch",
     "Oracle",
     "PicksBest",
     "Population",

@@ -188,7 +188,7 @@ def _whole_lists(source: Path, data: Interactions, columns: ListColumns, batch: 
         if not total:
             yield held  # told as such where lists are read
             return
-        pieces = lazy.collect_batches(chunk_size=batch, maintain_order=True, lazy=True)
+        pieces = (lazy.slice(start, batch).collect() for start in range(0, total, batch))
         for piece in track(pieces, "lists", -(-total // batch)):
             table = pl.concat([held, piece])
             users = table[columns.user]

@@ -15,7 +15,7 @@ from recaudit.arguments import check_count
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.folding.definitions import FOLDING, VECTORS
-from recaudit.audits.folding.explanations import About, cases, clearest, co_clusters
+from recaudit.audits.folding.explanations import About, cases, clearest
 from recaudit.audits.folding.metric import SIMILAR, UNRELATED, FoldingSpace, JudgedLists, Overshoot, overshoot
 from recaudit.audits.folding.relatedness import MIN_RATINGS, HasVectors, Relatedness, unit_rows, vectors_of
 from recaudit.audits.lists.accuracy import Accuracy
@@ -92,18 +92,6 @@ class FoldingResult(Result):
         about = About(space.model.data, system)
         return cases(space, lists, clearest(lists, about, n, min_ratings), about, min_ratings)
 
-    def co_clusters(
-        self,
-        user_clusters: int = 6,
-        item_clusters: int = 8,
-        *,
-        system: str | None = None,
-        rng: int = 0,
-        engine: Engine | None = None,
-    ) -> pl.DataFrame:
-        """Which kinds of users fold onto which kinds of items, worst first: see `explanations.co_clusters`."""
-        return co_clusters(*self._measured, (user_clusters, item_clusters), system, rng, engine or Serial())
-
 
 def _several(value: object) -> object:
     """A single one stands for a list of one."""
@@ -132,8 +120,8 @@ class Folding(ListAudit):
     share of those that are spurious, and how related they are at all. The last needs no vectors: models without them,
     and systems that give lists, have it alone, and the others are "not_applicable".
 
-    `pairs` has each shown item, "spurious" the clearest cases with the evidence, "co_clusters" which kinds of users
-    fold onto which kinds of items. Of several relatednesses, `groups` has the overall numbers by "relatedness".
+    `pairs` has each shown item, "spurious" the clearest cases with the evidence. Of several relatednesses, `groups` has
+    the overall numbers by "relatedness".
     """
 
     metrics = FOLDING
@@ -213,7 +201,6 @@ class Folding(ListAudit):
             facts["left_out"] = {f"{model.called} {_NO_VECTORS}": [*VECTORS]}
         else:
             tables["spurious"] = lambda: found.worst(system=system)
-            tables["co_clusters"] = lambda: found.co_clusters(system=system, rng=rng, engine=engine)
         found = FoldingResult(self, tables, rng=rng, facts=facts)
         found.of_model = spaces[0], lists
         return found

@@ -1,4 +1,4 @@
-"""Accuracy against folding: over a grid of models (paper 002, section 4 and Figures 3 to 6), or searched for both."""
+"""Accuracy against folding over a grid of models (paper 002, section 4 and Figures 3 to 6)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from recaudit.atomic import write
 from recaudit.audits.folding.audit import Folding, accuracy_and_folding
 from recaudit.audits.folding.definitions import FOLDING
 from recaudit.audits.folding.relatedness import Relatedness
-from recaudit.audits.optuna_study import quiet_study
 from recaudit.data import splits
 from recaudit.data.blocks import BlockWorld
 from recaudit.data.interactions import Interactions
@@ -33,7 +32,6 @@ from recaudit.seeding import derive
 from recaudit.version import __version__
 
 _MODEL = {"factors": pl.Int64, "unobserved_weight": pl.Float64}
-_SEARCHED = {**_MODEL, "regularization": pl.Float64}
 VALUES = dict.fromkeys(("rmse", "ndcg", *(metric.name for metric in FOLDING)), pl.Float64)
 """What is measured of one recommender; `rmse` is null for scores that are no ratings."""
 CELLS = {"repetition": pl.Int64, **_MODEL, "relatedness": pl.String, **VALUES}
@@ -89,55 +87,6 @@ def folding_tradeoff(
         place = {"repetition": number, **{name: getattr(model, name) for name in _MODEL}}
         rows += [place | measured for measured in benches[number].measure(model, seeds[number])]
     return Tradeoff(pl.DataFrame(rows, CELLS), base)
-
-
-@checked
-def folding_tuning(
-    data: Interactions,
-    *,
-    test: Interactions | None = None,
-    relatedness: Relatedness | None = None,
-    trials: int = 50,
-    factors: tuple[int, int] = (4, 128),
-    unobserved_weight: tuple[float, float] = (1e-4, 1.0),
-    regularization: tuple[float, float] = (0.1, 100.0),
-    metric: Folded = "folding",
-    recommender: WALS | None = None,
-    similarity: Literal["cosine", "dot"] = "cosine",
-    k: int = 10,
-    cache: str | Path | None = None,
-    rng: int = 0,
-    engine: Engine | None = None,
-) -> MeasuredModels:
-    """A search for settings of WALS that predict well and fold little: RMSE and folding, both to be low.
-
-    `factors`, `unobserved_weight` and `regularization` are the lowest and highest value to try, all on a
-    logarithmic scale. `metric` is folding over all pairs or, "shown_folding", over what would be shown. The rest is
-    as in `folding_tradeoff`. Needs Optuna: its tree-structured Parzen estimator proposes what to try.
-    """
-    check_count("trials", trials)
-    bounds = dict(zip(_SEARCHED, (factors, unobserved_weight, regularization), strict=True))
-    for name, (low, high) in bounds.items():
-        if not 0 < low <= high:
-            expected = "the lowest and the highest value to try, both above 0"
-            raise InputError(name, received=(low, high), expected=expected)
-    asked = Folding(similarity=similarity, k=k)
-    bench = _Workbench(data, test, relatedness, asked, cache, rng, engine)
-    base = recommender or WALS()
-    rows: list[dict[str, Any]] = []
-    with quiet_study(rng, objectives=2, instead="folding_tradeoff measures a grid without it.") as study:
-        for number in track(range(trials), "folding tuning", trials):
-            trial = study.ask()
-            settings = {
-                "factors": trial.suggest_int("factors", *factors, log=True),
-                "unobserved_weight": trial.suggest_float("unobserved_weight", *unobserved_weight, log=True),
-                "regularization": trial.suggest_float("regularization", *regularization, log=True),
-            }
-            (measured,) = bench.measure(base.with_settings(**settings), rng)
-            study.tell(trial, [measured["rmse"], measured[metric]])
-            rows.append({"trial": number, **settings, **{name: measured[name] for name in VALUES}})
-    frame = pl.DataFrame(rows, {"trial": pl.Int64, **_SEARCHED, **VALUES})
-    return MeasuredModels(frame, base, tuple(_SEARCHED), metric)
 
 
 @final
@@ -287,7 +236,7 @@ class Tradeoff:
         if name not in self.relatedness:
             remedy = did_you_mean(name, self.relatedness)
             raise InputError("relatedness", received=name, expected="one that was measured", remedy=remedy)
-        return MeasuredModels(self.frame.filter(pl.col("relatedness") == name), self.base, tuple(_MODEL), metric)
+        return MeasuredModels(self.frame.filter(pl.col("relatedness") == name), self.base, metric)
 
 
 def spearman(first: pl.Series, second: pl.Series) -> float | None:
@@ -354,8 +303,6 @@ class MeasuredModels:
     """One row a model: the settings that vary, rmse, ndcg, and every metric of folding."""
     base: WALS
     """The settings that all models share."""
-    varied: tuple[str, ...]
-    """The settings that vary."""
     metric: Folded
     """The folding that is to be low."""
 
@@ -381,5 +328,5 @@ class MeasuredModels:
         return self.frame["rmse"].to_numpy(), self.frame[self.metric].to_numpy()
 
     def _choice(self, row: Mapping[str, Any]) -> ModelChoice:
-        recommender = self.base.model_copy(update={name: row[name] for name in self.varied})
+        recommender = self.base.model_copy(update={name: row[name] for name in _MODEL})
         return ModelChoice(recommender, row["rmse"], row["folding"], row["shown_folding"])

@@ -12,14 +12,13 @@ from typing import Annotated, Any, Literal, final
 import polars as pl
 from pydantic import Field
 
-from recaudit.arithmetic import core_count
 from recaudit.audits.asking import system_facts
 from recaudit.audits.audit import Context, Subject, Verb
 from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.ask import AskActions, AskFuture, AskMethod
 from recaudit.audits.reachability.definitions import REACHABILITY
 from recaudit.audits.reachability.pairs import Method
-from recaudit.audits.reachability.result import CELL_BYTES, MOST_CELLS, ReachabilityResult
+from recaudit.audits.reachability.result import ReachabilityResult
 from recaudit.audits.reachability.search import SearchActions, SearchFuture, SearchMethod
 from recaudit.audits.reachability.solve import SolveActions, SolveFuture
 from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
@@ -38,7 +37,7 @@ from recaudit.audits.samples import (
     resolve_items,
     resolve_users,
 )
-from recaudit.audits.spill import MOST_ROWS, Rows, lazily, worked_out
+from recaudit.audits.spill import Rows, lazily, worked_out
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
@@ -48,13 +47,8 @@ from recaudit.interventions.ratings import observed_stars
 from recaudit.models.base import FittedModel, check_response
 from recaudit.models.response import AffineResponse, OpaqueResponse
 from recaudit.policies import AnyPolicy, Softmax
-from recaudit.solvers.batches import working_memory
 from recaudit.specification import Count, Number, Some
 
-PAIR_BYTES = 84
-"""That a pair takes at most: 65 in its table, and as much as a column or two while that is made."""
-RESPONSE_COPIES = 4
-"""Of the responses of users that are solved together: as the model gives them, masked, by batch, and without gaps."""
 USERS = 16
 """Users solved together: their responses fit in the cache's neighbourhood, and progress is visible."""
 
@@ -127,18 +121,7 @@ class Reachability(RuleAudit):
         """The baseline, where nothing is said the default for these actions."""
         return self.baseline or ("factual" if isinstance(self.actions, Past) else "scores")
 
-    def memory(self, data: Interactions) -> int:
-        """Bytes of the table of pairs, as far as it is not in files, of its averages, and of the users being solved."""
-        users = count_of(self.users, data.n_users, self.asking_effort(data))
-        targets = count_of(self._targets(data), data.n_items)
-        together, cores = min(users, USERS), core_count()
-        matrices = CELL_BYTES * cores * max(data.n_items, min(users * data.n_items, MOST_CELLS))
-        actions = self._action_count(data)
-        responses = RESPONSE_COPIES * 8 * together * data.n_items * (actions + 1)
-        solving = cores * working_memory(data.n_items, actions, targets, together)
-        return PAIR_BYTES * min(users * targets, MOST_ROWS) + max(matrices, responses + solving)
-
-    def _action_count(self, data: Interactions) -> int:
+    def free_ratings(self, data: Interactions) -> int:
         """Number of ratings that are free, at most."""
         match self.actions:
             case GivenItems():
@@ -149,15 +132,15 @@ class Reachability(RuleAudit):
 
     def asking_effort(self, data: Interactions) -> Effort:
         """See `Audit`: every target is looked at beside all items."""
-        targets = self._targets(data)
+        targets = self.resolved_targets(data)
         most = MOST_SCORES if targets == self.targets else DRAWN_SCORES
         return Effort(count_of(targets, data.n_items) * data.n_items, most, DRAWN_SCORES)
 
     def drawn_from(self, data: Interactions) -> Reachability:
         """See `Audit`; and how many targets."""
-        return super().drawn_from(data).model_copy(update={"targets": self._targets(data)})
+        return super().drawn_from(data).model_copy(update={"targets": self.resolved_targets(data)})
 
-    def _targets(self, data: Interactions) -> SomeIds:
+    def resolved_targets(self, data: Interactions) -> SomeIds:
         """The targets that are asked about: by default all, unless they would cost too much for these users."""
         if self.targets is None and data.n_items > DRAWN_TARGETS:
             users = count_of(self.users, data.n_users)
@@ -196,7 +179,7 @@ class Reachability(RuleAudit):
     def method(self, model: FittedModel, log: Interactions, rng: int) -> Method:
         """What answers: it follows from the response that the model says it has, and refuses what it does not know."""
         check_response(model)
-        some = self._targets(log)
+        some = self.resolved_targets(log)
         targets = None if some in (None, EVERYBODY) else resolve_items(some, log, rng)
         asked = (self, model, log, targets, rng)
         future, affine = isinstance(self.actions, Future), model.response is AffineResponse

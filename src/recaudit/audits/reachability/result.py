@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from recaudit.audits.reachability.audit import Reachability
 
 STATUS = pl.Enum([status.value for status in Status])
-MOST_CELLS, CELL_BYTES = 1 << 20, 51
-"""Of the matrices of users and items that pairs are averaged in, of some users at a time: how many cells one has, so
-few that they stay near, and the bytes of all: five that are kept with their marks, and one while it is summed."""
+MOST_CELLS = 1 << 20
+"""Cells of each matrix of users and items that pairs are averaged in, of some users at a time: caches hold them."""
 _TOGETHER = 32
 """How many of such parts are worked on before their sums are added up."""
 

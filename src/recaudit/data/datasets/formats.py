@@ -1,25 +1,19 @@
-"""The owners' text files as frames: fast where the file is as published, and line by line where it is not.
-
-Whatever surprises `read_fast` goes through `read_exact`, which reads the file after all or says which line is wrong.
-"""
+"""Text files of datasets as their owners publish them: a record that is not as published is named by its line."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import final
 
 import polars as pl
 
+from recaudit.data.records import LINE, WIDTH, TextFile, read_clean, split_records
 from recaudit.errors import DataError
 
 Type = type[pl.DataType] | pl.Enum
-_BLOCK = 100_000
 _SHOWN = 80
-_TAIL = 1 << 20
 
 
 @final
@@ -42,50 +36,47 @@ class Layout:
     encoding: str = "utf-8"
 
 
-def read_fast(path: Path, layout: Layout) -> pl.DataFrame:
-    """The kept columns of a UTF-8 file, whose separator is one character or one character twice ('::')."""
-    if layout.header:
-        _check_header(path, layout)
-    schema: dict[str, Type] = {}
-    for name in layout.columns:
-        if schema and len(layout.separator) == 2:
-            # '::' is ':' around an empty column: as booleans those take no space and refuse any text.
-            schema[f"before {name}"] = pl.Boolean
-        schema[name] = layout.keep.get(name, pl.String)
-    try:
-        frame = pl.read_csv(
-            path,
-            has_header=False,
-            skip_rows=int(layout.header),
-            separator=layout.separator[0],
-            quote_char='"' if layout.quoted else None,
-            schema=schema,
-        )
-    except pl.exceptions.PolarsError:
-        return read_exact(path, layout)
-    between = [name for name in schema if name not in layout.columns]
+def read_file(path: Path, layout: Layout) -> pl.DataFrame:
+    """Read the kept columns of a file; an error names the line."""
+    frame = _read_clean(_opened(path, layout), layout)
+    return read_numbered(path, layout).drop(LINE) if frame is None else frame
+
+
+def _opened(path: Path, layout: Layout) -> TextFile:
+    """The file, after a look at its header."""
+    text = TextFile(path, layout.encoding)
+    first = next(iter(text.head(1)), "")
+    if layout.header and first.split(layout.separator) != list(layout.columns):
+        raise bad_line(path, 1, received=first, expected=f"the header {layout.separator.join(layout.columns)!r}")
+    return text
+
+
+def _read_clean(text: TextFile, layout: Layout) -> pl.DataFrame | None:
+    """The kept columns of a file that is as published, else None."""
     required = [name for name in layout.keep if name not in layout.optional]
+    if layout.columns[-1] not in required:
+        return None  # a line with too few fields would not be noticed
+    types = {name: layout.keep.get(name, pl.String) for name in layout.columns}
+    frame = read_clean(text, layout.separator, types, list(layout.keep), quotes=layout.quoted, skip=int(layout.header))
     as_published = (
-        not frame.is_empty()
+        frame is not None
+        and not frame.is_empty()
         and all(frame[name].null_count() == 0 for name in required)
-        and all(frame[name].null_count() == len(frame) for name in between)
         and all(frame[name].is_between(*ends).all() for name, ends in layout.ranges.items())
-        and not _is_cut_off(path, layout)
     )
-    return frame.select(list(layout.keep)) if as_published else read_exact(path, layout)
+    return frame if as_published else None
 
 
-def read_exact(path: Path, layout: Layout) -> pl.DataFrame:
-    """The kept columns, read line by line: any separator, any encoding; an error names the line."""
-    if layout.header:
-        _check_header(path, layout)
-    remaining = records(path, layout)
-    kept = [layout.columns.index(name) for name in layout.keep]
+def read_numbered(path: Path, layout: Layout) -> pl.DataFrame:
+    """Read the kept columns of a file, and the number of each record's line, from 1, as LINE."""
+    text = _opened(path, layout)
+    kept = {name: layout.columns.index(name) for name in layout.keep}
+    records = split_records(text, layout.separator, [*kept.values()], quotes=layout.quoted, skip=int(layout.header))
     blocks = []
-    while block := list(islice(remaining, _BLOCK)):
-        lines = pl.Series([line for line, _ in block])
-        text = [pl.Series(layout.columns[i], [fields[i] or None for _, fields in block], pl.String) for i in kept]
-        blocks.append(pl.DataFrame([_converted(path, column, lines, layout) for column in text]))
+    for block in records:
+        _check_widths(text, block, layout)
+        columns = (_converted(path, block[str(place)].alias(name), block[LINE], layout) for name, place in kept.items())
+        blocks.append(pl.DataFrame([block[LINE], *columns]))
     if not blocks:
         raise DataError(
             str(path),
@@ -94,6 +85,18 @@ def read_exact(path: Path, layout: Layout) -> pl.DataFrame:
             remedy=_REMEDY,
         )
     return pl.concat(blocks)
+
+
+def _check_widths(text: TextFile, block: pl.DataFrame, layout: Layout) -> None:
+    """Check that each record has as many fields as the file has columns."""
+    wrong = block.filter(pl.col(WIDTH) != len(layout.columns))
+    if wrong.is_empty():
+        return
+    line, width = wrong.row(0)[:2]
+    expected = _described(layout)
+    if width == 0:
+        expected = "quotes that open and close" if text.is_text(line) else f"text in {layout.encoding}"
+    raise bad_line(text.path, line, received=text.line(line), expected=expected)
 
 
 def bad_line(path: Path, line: int, *, received: str, expected: str) -> DataError:
@@ -106,55 +109,6 @@ _REMEDY = (
     "The file is damaged, cut off, or not the one its owner published: take it from the archive again, or "
     "delete it and run `recaudit data fetch` to download it anew."
 )
-
-
-def records(path: Path, layout: Layout) -> Iterator[tuple[int, list[str]]]:
-    """Line numbers, from 1, and fields; lines without any text are passed over."""
-    lines = _decoded(path, layout.encoding)
-    if layout.quoted:
-        numbered = _csv_records(path, lines)
-    else:
-        numbered = ((n, line.rstrip("\r\n").split(layout.separator)) for n, line in enumerate(lines, start=1))
-    for number, fields in islice(numbered, int(layout.header), None):
-        if not any(fields):
-            continue
-        if len(fields) != len(layout.columns):
-            raise bad_line(path, number, received=layout.separator.join(fields), expected=_described(layout))
-        yield number, fields
-
-
-def _csv_records(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(lines, strict=True)
-    start = 1
-    while True:
-        try:
-            fields = next(reader, None)
-        except csv.Error as error:
-            raise bad_line(path, start, received=str(error), expected="quotes that open and close") from None
-        if fields is None:
-            return
-        yield start, fields
-        start = reader.line_num + 1
-
-
-def _decoded(path: Path, encoding: str) -> Iterator[str]:
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
-            try:
-                yield raw.decode(encoding)
-            except UnicodeDecodeError:
-                received = raw.decode(encoding, errors="replace").rstrip()
-                raise bad_line(path, number, received=received, expected=f"text in {encoding}") from None
-
-
-def _is_cut_off(path: Path, layout: Layout) -> bool:
-    """Whether the last line has too few fields: to polars they are just empty."""
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _TAIL))
-        *_, raw = file.read().splitlines()
-    last = raw.decode(errors="replace")
-    fields = next(csv.reader([last])) if layout.quoted else last.split(layout.separator)
-    return len(fields) < len(layout.columns)
 
 
 def _converted(path: Path, text: pl.Series, lines: pl.Series, layout: Layout) -> pl.Series:
@@ -179,12 +133,6 @@ def _named(kind: Type) -> str:
     if kind in (pl.String, pl.Categorical):
         return "some text"
     return "a number" if kind is pl.Float64 else "a whole number"
-
-
-def _check_header(path: Path, layout: Layout) -> None:
-    first = next(_decoded(path, layout.encoding), "").rstrip("\r\n")
-    if first.split(layout.separator) != list(layout.columns):
-        raise bad_line(path, 1, received=first, expected=f"the header {layout.separator.join(layout.columns)!r}")
 
 
 def _described(layout: Layout) -> str:

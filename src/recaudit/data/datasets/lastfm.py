@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from recaudit.data.datasets.dataset import Archive, Dataset
-from recaudit.data.datasets.formats import Layout, age_group, read_exact, read_fast
+from recaudit.data.datasets.formats import Layout, age_group, read_file
 from recaudit.data.interactions import Interactions
 
 _COUNTS = (0.0, float("inf"))
@@ -54,12 +54,12 @@ def read_hetrec(folder: Path) -> Interactions:
 
     An artist's tags weigh as often as users gave them; an artist with none of the 50 has no category.
     """
-    plays = read_fast(folder / "user_artists.dat", _USER_ARTISTS)
+    plays = read_file(folder / "user_artists.dat", _USER_ARTISTS)
     log = _log(plays.select(user="userID", item="artistID", plays="weight"))
-    log = log.with_items(read_fast(folder / "artists.dat", _ARTISTS), item="id", title="name", unknown="ignore")
+    log = log.with_items(read_file(folder / "artists.dat", _ARTISTS), item="id", title="name", unknown="ignore")
     heard = pl.Series("artistID", log.item_ids).implode()
-    given = read_fast(folder / "user_taggedartists.dat", _TAGGED).filter(pl.col("artistID").is_in(heard))
-    counts = given.join(read_exact(folder / "tags.dat", _TAGS), on="tagID")
+    given = read_file(folder / "user_taggedartists.dat", _TAGGED).filter(pl.col("artistID").is_in(heard))
+    counts = given.join(read_file(folder / "tags.dat", _TAGS), on="tagID")
     by_use = counts.group_by("tagValue").len().sort(["len", "tagValue"], descending=[True, False])
     tags = (
         counts.join(by_use.head(_TOP_TAGS), on="tagValue", how="semi")
@@ -76,7 +76,7 @@ def read_360k(folder: Path) -> Interactions:
     Several rows of one user and artist are added up. Rows that name no artist at all are left out.
     """
     plays = (
-        read_fast(folder / "usersha1-artmbid-artname-plays.tsv", _PLAYS_360K)
+        read_file(folder / "usersha1-artmbid-artname-plays.tsv", _PLAYS_360K)
         .lazy()
         .with_columns(item=pl.coalesce("mbid", "artist"))
         .filter(pl.col("item").is_not_null())
@@ -93,7 +93,7 @@ def read_360k(folder: Path) -> Interactions:
         .sort(["len", "artist"], descending=[True, False])
         .unique("item", keep="first", maintain_order=True)
     )
-    profiles = read_fast(folder / "usersha1-profile.tsv", _PROFILES_360K).with_columns(
+    profiles = read_file(folder / "usersha1-profile.tsv", _PROFILES_360K).with_columns(
         age=age_group(), gender=pl.col("gender").str.to_uppercase()
     )
     return log.with_items(names, title="artist").with_users(

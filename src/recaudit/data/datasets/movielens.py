@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from recaudit.data.datasets.dataset import Archive, Dataset
-from recaudit.data.datasets.formats import Layout, age_group, read_exact, read_fast
+from recaudit.data.datasets.formats import Layout, age_group, read_file
 from recaudit.data.interactions import Interactions
 
 _STARS = (1.0, 5.0)
@@ -79,10 +79,10 @@ _MOVIES_CSV = Layout(
 
 def read_100k(folder: Path) -> Interactions:
     """MovieLens 100K: u.data, u.item with a flag a genre of u.genre, u.user."""
-    log = _log(read_fast(folder / "u.data", _U_DATA), _STARS)
-    genres = read_exact(folder / "u.genre", _U_GENRE).sort("number")["genre"].to_list()
+    log = _log(read_file(folder / "u.data", _U_DATA), _STARS)
+    genres = read_file(folder / "u.genre", _U_GENRE).sort("number")["genre"].to_list()
     items = _flagged_items(folder / "u.item", genres)
-    users = read_exact(folder / "u.user", _U_USER).with_columns(age=age_group())
+    users = read_file(folder / "u.user", _U_USER).with_columns(age=age_group())
     return log.with_items(items, title="title", categories={"genre": "genres"}, unknown="ignore").with_users(
         users, attributes=["gender", "age", "occupation"], unknown="ignore"
     )
@@ -91,23 +91,23 @@ def read_100k(folder: Path) -> Interactions:
 def read_1m(folder: Path) -> Interactions:
     """MovieLens 1M: ratings.dat, movies.dat in Latin-1, users.dat with numbers for ages and occupations."""
     named = pl.col("occupation").to_physical().replace_strict(dict(enumerate(_OCCUPATIONS)), return_dtype=pl.String)
-    users = read_exact(folder / "users.dat", _USERS_DAT).with_columns(age=age_group(), occupation=named)
-    log = _log(read_fast(folder / "ratings.dat", _ratings_dat(_STARS)), _STARS)
-    log = _with_movies(log, read_exact(folder / "movies.dat", _movies_dat("latin-1")))
+    users = read_file(folder / "users.dat", _USERS_DAT).with_columns(age=age_group(), occupation=named)
+    log = _log(read_file(folder / "ratings.dat", _ratings_dat(_STARS)), _STARS)
+    log = _with_movies(log, read_file(folder / "movies.dat", _movies_dat("latin-1")))
     return log.with_users(users, attributes=["gender", "age", "occupation"], unknown="ignore")
 
 
 def read_10m(folder: Path) -> Interactions:
     """MovieLens 10M: ratings.dat with half stars, movies.dat in UTF-8; nothing is known about the users."""
-    log = _log(read_fast(folder / "ratings.dat", _ratings_dat(_HALF_STARS)), _HALF_STARS)
-    return _with_movies(log, read_exact(folder / "movies.dat", _movies_dat("utf-8")))
+    log = _log(read_file(folder / "ratings.dat", _ratings_dat(_HALF_STARS)), _HALF_STARS)
+    return _with_movies(log, read_file(folder / "movies.dat", _movies_dat("utf-8")))
 
 
 def read_csv(folder: Path) -> Interactions:
     """MovieLens 20M and everything after it: ratings.csv and movies.csv."""
-    ratings = read_fast(folder / "ratings.csv", _RATINGS_CSV)
+    ratings = read_file(folder / "ratings.csv", _RATINGS_CSV)
     log = _log(ratings.rename(dict(zip(ratings.columns, _RATING, strict=True))), _HALF_STARS)
-    return _with_movies(log, read_fast(folder / "movies.csv", _MOVIES_CSV).rename({"movieId": "item"}))
+    return _with_movies(log, read_file(folder / "movies.csv", _MOVIES_CSV).rename({"movieId": "item"}))
 
 
 def _log(ratings: pl.DataFrame, scale: tuple[float, float]) -> Interactions:
@@ -144,7 +144,7 @@ def _flagged_items(path: Path, genres: list[str]) -> pl.DataFrame:
         encoding="latin-1",
     )
     flagged = [pl.when(pl.col(name) == 1).then(pl.lit(name)) for name in genres]
-    return read_exact(path, layout).select("item", "title", genres=pl.concat_list(flagged).list.drop_nulls())
+    return read_file(path, layout).select("item", "title", genres=pl.concat_list(flagged).list.drop_nulls())
 
 
 _CSV_FILES = ("ratings.csv", "movies.csv")

@@ -65,11 +65,6 @@ class BayesMF(Recommender):
             )
         return self
 
-    def memory(self, data: Interactions) -> int:
-        """The draws that are kept, in single precision."""
-        kept = -(-(self.iterations - self.burn_in) // self.thinning)
-        return 4 * kept * (data.n_users + data.n_items) * (self.factors + 2)
-
     def fit(self, data: Interactions, rng: int = 0) -> BayesMFModel:
         """Sample from a random start."""
         self.check_log(data)

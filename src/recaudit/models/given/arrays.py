@@ -17,6 +17,7 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.checks import listed_ids
 from recaudit.data.interactions import Interactions
 from recaudit.errors import DataError, InputError, did_you_mean, reading_from
+from recaudit.machine import check_memory
 from recaudit.models.checks import checked_array
 from recaudit.models.factor.model import FactorVectors
 from recaudit.models.given.files import GivenFile
@@ -153,7 +154,10 @@ class Factors(GivenFile):
 def _read(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of the file, by name; numbers and ids only, nothing that could run code."""
     try:
-        with path.open("rb") as file, zipfile.ZipFile(file):
+        with path.open("rb") as file, zipfile.ZipFile(file) as members:
+            size = sum(member.file_size for member in members.infolist())
+            # A compressed file of some megabytes can hold arrays of many gigabytes.
+            check_memory(2 * size, f"Reading {path}", "Use a machine with more memory, or arrays in single precision.")
             file.seek(0)
             archive = np.load(file, allow_pickle=False)
             arrays = {name: np.asarray(archive[name]) for name in archive.files}

@@ -41,9 +41,6 @@ class GivenFile(Recommender, ABC):
         super().check_log(data)
         self.fit(data)
 
-    def memory(self, data: Interactions) -> None:
-        """The file is not read beforehand."""
-
     @field_serializer("path")
     def _name_only(self, path: Path) -> str:
         return path.name

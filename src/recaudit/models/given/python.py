@@ -69,9 +69,6 @@ class PythonObject(Recommender):
         """What the module's file holds, so that a run is never resumed with another function under the same name."""
         return hashlib.sha256(self._source.read_bytes()).hexdigest()
 
-    def memory(self, data: Interactions) -> None:
-        """Nobody knows what the function makes."""
-
     def fit(self, data: Interactions, rng: int = 0) -> FittedModel:
         """What the function makes of the log; a recommender is fitted with this seed."""
         check_allowed("object", self.object, self._names[0])

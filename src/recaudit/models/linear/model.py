@@ -52,10 +52,6 @@ class EASE(Recommender):
     never shown, and ratings of them count for nothing. All where nothing is said; for catalogues whose square does not
     fit in memory."""
 
-    def memory(self, data: Interactions) -> int:
-        """A matrix of the users or the items, whichever are fewer."""
-        return 8 * min(data.n_users, self.items or data.n_items, data.n_items) ** 2
-
     def shrunk(self, share: float) -> EASE:
         """See `Recommender`."""
         return self if self.items is None else self.model_copy(update={"items": max(1, round(share * self.items))})
@@ -194,10 +190,6 @@ class SLIM(Recommender):
     """Most rounds over the coordinates of one item; a warning says how many items would have needed more."""
     tolerance: float = Field(default=1e-4, gt=0, allow_inf_nan=False)
     """Where to stop: no weight, moved alone, would move by more than this."""
-
-    def memory(self, data: Interactions) -> int:
-        """Two matrices of the items."""
-        return 8 * 2 * data.n_items**2
 
     @property
     def learns_from_clicks(self) -> bool:

@@ -1,8 +1,7 @@
-"""Does it come from nowhere: how much each model folds, cases, which groups fold onto each other, what that buys."""
+"""How much each model folds, cases of spurious recommendations, and folding against the error of ratings."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
@@ -24,12 +23,10 @@ AUDIT = "folding"
 NOTABLE = 0.01
 """From this share of the lists on, it is a finding that they hold what is spurious."""
 _CASES = 3
-_FOLDS = 6
 _CASES_KEPT = {
     **columns("user title categories user_rates", "relatedness similarity in_common", "rank"),
     "nearest_by_model": pl.List(pl.String),
 }
-_FOLDS_KEPT = {**columns("users items", "overshoot shown_share", "n_users"), "examples": pl.List(pl.String)}
 
 
 @final
@@ -42,9 +39,6 @@ class Folded:
 
     What is not known about an item is None. `user_rates` is what the user rates most ("Drama 40%, Comedy 25%"),
     `in_common` the share of what the user rated that has a category in common with the item."""
-    folds: list[dict[str, Any]]
-    """Kinds of users and the kinds of items that they are placed near though they have no kind in common, the worst
-    first: keys as in _FOLDS_KEPT."""
     curve: pl.DataFrame
     """at, rmse, folding, shown_folding: the model with other weights of unrated pairs, where that was asked for."""
 
@@ -53,11 +47,8 @@ class Folded:
         """Read a finished audit."""
         nearest = pl.col("nearest_by_model").list.eval(_listed(pl.element())).fill_null([])
         cases = evidence.table(model, AUDIT, "spurious", _CASES_KEPT)
-        folds = evidence.table(model, AUDIT, "co_clusters", _FOLDS_KEPT).sort("overshoot", descending=True)
-        named = folds.with_columns(_listed(pl.col("users", "items"))).to_dicts()
         return cls(
             cases.with_columns(_listed(pl.col("categories")), nearest).to_dicts(),
-            [fold for fold in named if not _kinds(fold["users"]) & _kinds(fold["items"])],
             evidence.curve(model, AUDIT, "unobserved_weight", ["rmse", "folding", "shown_folding"]),
         )
 
@@ -65,12 +56,6 @@ class Folded:
 def _listed(kinds: pl.Expr) -> pl.Expr:
     """Categories as a person lists them."""
     return kinds.str.replace_all("|", ", ", literal=True)
-
-
-def _kinds(name: str) -> set[str]:
-    """The categories in a group's name; none in `group 1`, which has no categories to be named by."""
-    numbered = re.compile(r"^group \d+$| \(\d+\)$")
-    return {kind for part in name.split(", ") if (kind := numbered.sub("", part))}
 
 
 def _category_system(evidence: Evidence) -> str:
@@ -196,13 +181,13 @@ class FoldingSection(Section):
     questions = (find_spurious, compare_error_and_folding)
 
     def content(self) -> dict[str, Any] | None:
-        """Numbers by model, cases and folds of those that show anything spurious, the most spurious first."""
+        """Numbers by model, and cases of those that show anything spurious, the most spurious first."""
         evidence = self.evidence
         if not evidence.metrics(AUDIT):
             return None
         spurious = evidence.known("spurious_share")
         details = [
-            {"model": model, "cases": own.cases[:_CASES], "folds": own.folds[:_FOLDS]}
+            {"model": model, "cases": own.cases[:_CASES]}
             for model in sorted(spurious, key=lambda model: -(spurious[model].value or 0.0))
             if (own := evidence.each(AUDIT, Folded.of)[model]).cases
         ]

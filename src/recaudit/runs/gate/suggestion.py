@@ -11,7 +11,11 @@ import polars as pl
 
 from recaudit.audits.audit import definitions
 from recaudit.errors import InputError
-from recaudit.metrics.inference import compute_gate_detectable_difference, compute_jackknife_error
+from recaudit.metrics.inference import (
+    compute_gate_detectable_difference,
+    compute_gate_detectable_distance,
+    compute_jackknife_error,
+)
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.paired import PairedMean, PairedNumber
 from recaudit.runs.comparison import paired_numbers
@@ -109,17 +113,19 @@ def compute_margin(number: PairedNumber, metric: Metric, *, is_paired: bool = Fa
     n, (lowest, highest) = number.n_users, metric.bounds
     width = 0.0 if lowest is None or highest is None else highest - lowest
     share_of_one_user = 1 - LEVEL ** (1 / n)
-    old_factor = 1.0 if is_paired else 0.0
     if isinstance(number, PairedMean):
-        error = float((number.new_values - old_factor * number.old_values).std(ddof=1)) / np.sqrt(n)
-        margin = compute_gate_detectable_difference(error, n, bound_distance=width, level=LEVEL, power=POWER)
+        values = number.new_values
+        differences = values - (number.old_values if is_paired else values.mean())
+        bounds = (-width, width) if width and not number.is_geometric else (None, None)
+        margin = compute_gate_detectable_distance(differences, bounds, level=LEVEL, power=POWER)
         if number.is_geometric:
             return float(np.expm1(margin))
         unchanged = width * share_of_one_user
     else:
-        error = compute_jackknife_error(number.new_without_block - old_factor * number.old_without_block)
-        blocks = len(number.new_without_block)
-        margin = compute_gate_detectable_difference(error, blocks, level=LEVEL, power=POWER)
+        baseline = number.old_without_block if is_paired else 0.0
+        error = compute_jackknife_error(number.new_without_block - baseline)
+        degrees_of_freedom = len(number.new_without_block) - 1
+        margin = compute_gate_detectable_difference(error, degrees_of_freedom, level=LEVEL, power=POWER)
         unchanged = 2 * width * share_of_one_user
     # A model without any change has no spread, and needs the smallest margin that the number of users allows.
     margin = max(margin, 1.02 * unchanged)

@@ -30,6 +30,7 @@ from recaudit.metrics.inference import (
     Bounds,
     PairedDifference,
     compute_gate_detectable_difference,
+    compute_gate_detectable_distance,
     compute_gate_p_values,
     compute_gate_p_values_of_statistic,
     compute_jackknife_error,
@@ -135,7 +136,6 @@ def _of_mean(
         return GateTest(reason="too_few_users", has_bound=has_bound)
     p_pass, p_fail = compute_gate_p_values(differences, margin, bounds)
     error = float(differences.std(ddof=1)) / math.sqrt(n)
-    distance = 0.0 if bounds[0] is None else float(differences.mean()) - bounds[0]
     needed = None
     if loss_allowed is not None and bounds[0] is not None:
         worst = (loss_allowed - margin) - bounds[0]
@@ -144,7 +144,7 @@ def _of_mean(
         p_pass=p_pass,
         p_fail=p_fail,
         standard_error=error,
-        detectable=compute_gate_detectable_difference(error, n, bound_distance=max(distance, 0.0), level=level),
+        detectable=compute_gate_detectable_distance(differences, bounds, level=level),
         users_needed=needed,
         has_bound=has_bound,
     )
@@ -167,7 +167,7 @@ def _from_difference(difference: PairedDifference, margin: float, has_bound: boo
     if error is None or not math.isfinite(error):
         return GateTest(reason="not_measured", has_bound=has_bound)
     p_pass, p_fail = compute_gate_p_values_of_statistic(difference, margin)
-    detectable = compute_gate_detectable_difference(error, difference.degrees_of_freedom + 1, level=level)
+    detectable = compute_gate_detectable_difference(error, difference.degrees_of_freedom, level=level)
     return GateTest(p_pass=p_pass, p_fail=p_fail, standard_error=error, detectable=detectable, has_bound=has_bound)
 
 

@@ -27,7 +27,7 @@ from recaudit.simulate.loop.room import check_room
 from recaudit.simulate.loop.run import WithPolicy, as_scenario, each_loop, folder_name, kept, run_loops
 from recaudit.simulate.loop.simulation import Comparison, interval, written
 from recaudit.simulate.loop.trial import Loop
-from recaudit.simulate.offline.cross_validation import GridSearch, OptunaSearch, Tuned, each_offline, tune
+from recaudit.simulate.offline.cross_validation import GridSearch, Tuned, each_offline, tune
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Scenario
 from recaudit.specification import as_data
@@ -121,7 +121,7 @@ def offline_online(
     recommenders: Mapping[str, WithPolicy] | Mapping[str, Mapping[str, WithPolicy]],
     trials: int = 10,
     *,
-    tuning: Mapping[str, GridSearch | OptunaSearch] | None = None,
+    tuning: Mapping[str, GridSearch] | None = None,
     folds: int = 5,
     k: int = 20,
     policy: ListPolicy | None = None,
@@ -198,9 +198,7 @@ class _Bench:
     engine: Engine | None
     folder: Folder | None
 
-    def tuned(
-        self, name: str, recommender: Recommender, how: GridSearch | OptunaSearch | None
-    ) -> tuple[Recommender, tuple[str, ...]]:
+    def tuned(self, name: str, recommender: Recommender, how: GridSearch | None) -> tuple[Recommender, tuple[str, ...]]:
         """The recommender with its settings chosen, and those of them that ended at an edge."""
         if how is None:
             return recommender, ()

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, product
-from typing import Annotated, Any, final
+from typing import Any, final
 
 import numpy as np
 import polars as pl
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from recaudit.arguments import checked
 from recaudit.audits.lists.accuracy import rated_ndcg
-from recaudit.audits.optuna_study import quiet_study
 from recaudit.data.interactions import Interactions
 from recaudit.data.splits import Split, folds
-from recaudit.engines import Engine, Serial, track
+from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError, did_you_mean
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.seeding import derive
 from recaudit.simulate.loop.trial import predictions
 from recaudit.simulate.worlds.environment import Population
 from recaudit.simulate.worlds.scenarios import Oracle
-from recaudit.specification import Number, Specification, mistake
+from recaudit.specification import Specification
 
 FOLD_SCHEMA = {"fold": pl.Int64, "rmse": pl.Float64, "ndcg": pl.Float64}
 
@@ -87,36 +86,12 @@ def _measured(
     return {"fold": fold, "rmse": float(np.sqrt((error**2).mean())), "ndcg": ndcg}
 
 
-def _from_low_to_high(ends: tuple[float, float]) -> tuple[float, float]:
-    if not 0 < ends[0] <= ends[1]:
-        raise mistake((), list(ends), "the lowest and highest value to try, both above 0: [0.001, 1.0]")
-    return ends
-
-
 @final
 class GridSearch(Specification):
     """Every combination of these values."""
 
     values: dict[str, tuple[Any, ...]] = Field(min_length=1)
     """Field by field what to try: {"factors": (10, 20), "regularization": (0.01, 0.1)}."""
-
-
-@final
-class OptunaSearch(Specification):
-    """A search with Optuna (the extra `tune`)."""
-
-    ranges: dict[str, Annotated[tuple[Number, Number], AfterValidator(_from_low_to_high)]] = Field(min_length=1)
-    """Field by field the lowest and the highest value, on a logarithmic scale; whole numbers where both ends are."""
-    tries: int = Field(default=30, ge=1)
-    """How many settings are tried."""
-
-
-_NEAR_END = 0.05
-"""Which share of a range, on its logarithmic scale, counts as its end in a search."""
-
-
-def _tried(how: GridSearch | OptunaSearch) -> Mapping[str, tuple[Any, ...]]:
-    return how.values if isinstance(how, GridSearch) else how.ranges
 
 
 @final
@@ -128,18 +103,17 @@ class Tuned:
     tries: pl.DataFrame
     """One row for each setting tried: its fields, and the mean rmse and ndcg over the folds."""
     edges: tuple[str, ...]
-    """Settings that ended at an end of what was tried, or nearly so in a search: a better value may lie beyond."""
+    """Settings whose best value is the lowest or the highest that was tried: a better value may lie beyond."""
 
     @classmethod
-    def of(cls, recommender: Recommender, how: GridSearch | OptunaSearch, tries: pl.DataFrame) -> Tuned:
+    def of(cls, recommender: Recommender, how: GridSearch, tries: pl.DataFrame) -> Tuned:
         """The recommender at the best of what was tried."""
         best = tries.drop("rmse", "ndcg").row(int(tries["rmse"].arg_min() or 0), named=True)
         found = []
-        for name, values in _tried(how).items():
+        for name, values in how.values.items():
             if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
                 low, high = min(values), max(values)
-                near = 1.0 if isinstance(how, GridSearch) else (high / low) ** _NEAR_END
-                at_end = "lowest" if best[name] <= low * near else "highest" if best[name] >= high / near else ""
+                at_end = "lowest" if best[name] == low else "highest" if best[name] == high else ""
                 if at_end and low < high:
                     found.append(f"{name} = {best[name]:g}, the {at_end} tried")
         return cls(type(recommender)(**dict(recommender) | best), tries, tuple(found))
@@ -149,7 +123,7 @@ class Tuned:
 def tune(
     recommender: Recommender,
     data: Interactions,
-    how: GridSearch | OptunaSearch,
+    how: GridSearch,
     *,
     n: int = 5,
     k: int = 20,
@@ -158,37 +132,16 @@ def tune(
 ) -> Tuned:
     """The settings with the lowest mean RMSE over n folds (equal: the first tried), all checked before any fit."""
     known = type(recommender).model_fields
-    for name in _tried(how):
+    for name in how.values:
         if name not in known:
             expected = f"a setting of {type(recommender).__name__}"
             raise InputError("tuning", received=name, expected=expected, remedy=did_you_mean(name, known))
 
-    def measured(candidates: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Each with its mean rmse and ndcg; an engine spreads the folds of all of them together."""
-        made = {str(at): type(recommender)(**dict(recommender) | changes) for at, changes in enumerate(candidates)}
-        found = each_offline(made, data, n=n, k=k, population=None, rng=rng, engine=engine)
-        for changes, (_, rows) in zip(candidates, found, strict=True):
-            yield {**changes, "rmse": rows["rmse"].mean(), "ndcg": rows["ndcg"].mean()}
-
-    if isinstance(how, GridSearch):
-        tried = measured([dict(zip(how.values, values, strict=True)) for values in product(*how.values.values())])
-    else:
-        tried = _searched(how, rng, measured)
-    return Tuned.of(recommender, how, pl.DataFrame(list(tried), strict=False))
-
-
-def _searched(
-    how: OptunaSearch, rng: int, measured: Callable[[list[dict[str, Any]]], Iterator[dict[str, Any]]]
-) -> Iterator[dict[str, Any]]:
-    with quiet_study(rng, objectives=1, instead="a GridSearch needs none of it.") as study:
-        for _ in track(range(how.tries), "tuning", how.tries):
-            trial = study.ask()
-            changes = {
-                name: trial.suggest_int(name, int(low), int(high), log=True)
-                if float(low).is_integer() and float(high).is_integer()
-                else trial.suggest_float(name, low, high, log=True)
-                for name, (low, high) in how.ranges.items()
-            }
-            (row,) = measured([changes])
-            study.tell(trial, row["rmse"])
-            yield row
+    candidates = [dict(zip(how.values, values, strict=True)) for values in product(*how.values.values())]
+    recommenders = {str(at): type(recommender)(**dict(recommender) | changes) for at, changes in enumerate(candidates)}
+    measured = each_offline(recommenders, data, n=n, k=k, population=None, rng=rng, engine=engine)
+    tries = [
+        {**changes, "rmse": rows["rmse"].mean(), "ndcg": rows["ndcg"].mean()}
+        for changes, (_, rows) in zip(candidates, measured, strict=True)
+    ]
+    return Tuned.of(recommender, how, pl.DataFrame(tries, strict=False))
