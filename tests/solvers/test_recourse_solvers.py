@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-import torch
+from scipy.special import softmax
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.ranking import top_items
@@ -54,14 +54,14 @@ class Problem:
         )
 
     def list_at(self, moves: FloatArray) -> IntArray:
-        scores = torch.from_numpy(self.scores + self.slope @ moves)[None]
-        everything, ties = torch.ones_like(scores, dtype=torch.bool), TieKeys.in_order(self.n_items)
+        scores = (self.scores + self.slope @ moves)[None]
+        everything, ties = np.ones(scores.shape, dtype=bool), TieKeys.in_order(self.n_items)
         first: IntArray = top_items(scores, everything, self.n, ties)[0]
         return first
 
     def chance_at(self, moves: FloatArray) -> float:
-        scores = torch.from_numpy(self.scores + self.slope @ moves)
-        return float(scores.softmax(dim=0)[self.target])
+        scores = self.scores + self.slope @ moves
+        return float(softmax(scores)[self.target])
 
     def moves_of(self, answer: LeastEffort) -> FloatArray:
         return np.where(answer.option >= 0, self.choices.moves[np.arange(len(self.now)), answer.option], 0.0)
