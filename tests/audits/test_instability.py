@@ -188,7 +188,7 @@ def test_one_item_is_looked_at_as_shown_or_not(model: FactorVectors, world: Worl
     assert len(edited), "the example should have an edited item among the viewer's candidates"
     for target in (unseen[0], unseen[-1], *edited):
         before, *after = (
-            float(log_probabilities(response.scores(np.array(ratings)), seen, 2.0)[target].exp())
+            float(np.exp(log_probabilities(response.scores(np.array(ratings)), seen, 2.0)[target]))
             for ratings in (factual, *itertools.product([1.0, 3.0, 5.0], repeat=3))
         )
         result = instability(
