@@ -192,7 +192,8 @@ class ConfidentUsers(LeavesOut, FactorVectors):
 
         def batch_scores(given: Tensor) -> Tensor:
             vectors = self.update.folded(X, torch.cat([fixed.expand(len(given), -1), given], dim=1))
-            return vectors @ Q.T + torch.from_numpy(self.item_bias)
+            scores: Tensor = vectors @ Q.T + torch.from_numpy(self.item_bias)
+            return scores
 
         return DifferentiableResponse(items, batch_scores)
 

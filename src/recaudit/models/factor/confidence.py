@@ -79,7 +79,8 @@ class Solves(NamedTuple):
         Y = self.others[positions]
         weight, pull = self.confidence.of_pairs(ratings)
         penalty = self.regularization * np.eye(Y.shape[1])
-        inverse: FloatArray = np.linalg.inv(self.gram + penalty + Y.T @ (Y * (weight - 1)[:, None]))
+        system = self.gram + penalty + Y.T @ (Y * (weight - 1)[:, None])
+        inverse: FloatArray = np.asarray(np.linalg.inv(system), dtype=np.float64)
         return inverse, inverse @ (Y.T @ pull)
 
     def vectors(self, data: Interactions) -> FloatArray:
