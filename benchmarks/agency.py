@@ -9,6 +9,7 @@ some pairs whose responses are already there, a thread on every core. The values
 
 from __future__ import annotations
 
+import itertools
 import resource
 import sys
 import time
@@ -16,11 +17,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-import torch
+from numba import get_num_threads
 from rich.console import Console
 from rich.table import Table
+from scipy.special import log_softmax
+from threadpoolctl import threadpool_limits
 
 import recaudit as ra
+from recaudit.arrays import FloatArray
 from recaudit.audits.instability.audit import instability
 from recaudit.data import Interactions
 from recaudit.interventions import Past
@@ -37,23 +41,23 @@ EDITS = Past(5)
 class Pair:
     """A viewer's scores of the candidates as the editor's ratings move them, ready to be evaluated."""
 
-    slope: torch.Tensor
-    intercept: torch.Tensor
-    ratings: torch.Tensor
+    slope: FloatArray
+    intercept: FloatArray
+    ratings: FloatArray
     """(33, actions): the factual ratings, then every vertex."""
 
     @classmethod
     def of(cls, model: FactorModel, log: Interactions, viewer: int, editor: int) -> Pair:
         items = EDITS.items(model, np.array([editor]), 0, log)
-        factual = torch.from_numpy(EDITS.unchanged(model, np.array([editor]), items, log))
-        vertices = torch.cartesian_prod(*[torch.tensor(log.scale, dtype=torch.float64)] * items.shape[1])
-        candidates = torch.from_numpy(~log.seen(np.array([viewer]))[0])
+        factual = EDITS.unchanged(model, np.array([editor]), items, log)
+        vertices = np.array(list(itertools.product(log.scale, repeat=items.shape[1])))
+        candidates = ~log.seen(np.array([viewer]))[0]
         response = model.respond(viewer, editor, items[0])
-        return cls(response.slope[candidates].T, response.intercept[candidates], torch.cat([factual, vertices]))
+        return cls(response.slope[candidates].T, response.intercept[candidates], np.concatenate([factual, vertices]))
 
     def at_every_vertex(self, beta: float) -> float:
         """The largest Hellinger distance, by the whole softmax at each vertex."""
-        logs = torch.log_softmax(torch.addmm(self.intercept, self.ratings, self.slope).mul_(beta), dim=1)
+        logs = log_softmax(beta * (self.ratings @ self.slope + self.intercept), axis=1)
         return float(distance_between("hellinger", logs[:1], logs[1:]).max())
 
 
@@ -78,7 +82,7 @@ def past_instability(console: Console, viewers: int | None) -> None:
         named = sample.pairs[rows.tolist()]
         positions = zip(data.users_at(named["viewer"]), data.users_at(named["editor"]), strict=True)
         ready = [Pair.of(model, data, int(viewer), int(editor)) for viewer, editor in positions]
-        with ThreadPoolExecutor(torch.get_num_threads(), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        with threadpool_limits(1), ThreadPoolExecutor(get_num_threads()) as pool:
             start = time.perf_counter()
             theirs = list(pool.map(Pair.at_every_vertex, ready, [beta] * SAMPLE))
             each = (time.perf_counter() - start) / SAMPLE

@@ -33,12 +33,12 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 import polars as pl
-import torch
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from scipy import stats
+from threadpoolctl import threadpool_limits
 
 import recaudit as ra
 from recaudit.arrays import FloatArray
@@ -626,7 +626,7 @@ def memory(rng: np.random.Generator, kind: str) -> Samples:
     recommender = find_recommender(kind, train)
     found = {}
     for label, interactions in (("honest models", train), ("trained on the test set", data)):
-        scores = recommender.fit(interactions, derive(seed, label)).scores(np.arange(data.n_users)).numpy()
+        scores = recommender.fit(interactions, derive(seed, label)).scores(np.arange(data.n_users))
         model = ra.models.from_factors(scores, np.eye(data.n_items), train, predicts_ratings=False)
         model = model.from_elsewhere().with_recommender(recommender)
         fact = ra.accuracy(model, test, refits=REFITS, rng=seed).facts["memory"]
@@ -695,9 +695,9 @@ Task = tuple[Study, int, range]
 def run_task(task: Task) -> list[Samples]:
     """Make the samples of one task. Each depends on the seed, the study and its number only."""
     warnings.simplefilter("ignore")
-    torch.set_num_threads(1)  # the processes share the cores
     study, seed, numbers = task
-    return [study.sample(generator(seed, study.name, number)) for number in numbers]
+    with threadpool_limits(1):  # the processes share the cores
+        return [study.sample(generator(seed, study.name, number)) for number in numbers]
 
 
 @final
@@ -753,7 +753,7 @@ def _run_all(tasks: Sequence[Task], workers: int) -> Iterator[list[Samples]]:
     if workers == 1:
         yield from track(map(run_task, tasks), "samples", total=len(tasks))
         return
-    # torch has started threads, for which a forked process would wait.
+    # numba has started threads, for which a forked process would wait.
     with ProcessPoolExecutor(workers, get_context("spawn")) as executor:
         yield from track(executor.map(run_task, tasks), "samples", total=len(tasks))
 

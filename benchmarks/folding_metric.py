@@ -3,7 +3,7 @@
     python benchmarks/folding_metric.py
 
 Random vectors: 71,567 users x 10,681 items, 50 factors, relatedness of rank 30. Prints seconds; the ratio to the
-products alone (torch, in the same blocks and precision, results thrown away), both in processor seconds, so that it
+products alone (numpy, in the same blocks and precision, results thrown away), both in processor seconds, so that it
 holds on a busy machine too; the most memory taken; and how far a user's mean is from a plain one.
 """
 
@@ -14,10 +14,11 @@ import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from rich.console import Console
 from rich.table import Table
+from threadpoolctl import threadpool_limits
 
+from recaudit.arithmetic import core_count
 from recaudit.arrays import FloatArray
 from recaudit.audits import Relatedness
 from recaudit.audits.folding.metric import PIECE, STRIPE, Overshoot, overshoot
@@ -42,13 +43,12 @@ def best(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def products(U: FloatArray, V: FloatArray, X: FloatArray, Y: FloatArray) -> None:
-    pairs = [(torch.from_numpy(rows), torch.from_numpy(columns).T.contiguous()) for rows, columns in ((U, V), (X, Y))]
-    out = torch.empty(PIECE, STRIPE, dtype=torch.float64)
+    pairs = [(U, V.T.copy()), (X, Y.T.copy())]
     for user in range(0, len(U), PIECE):
         for item in range(0, len(V), STRIPE):
             for rows, columns in pairs:
                 left, right = rows[user : user + PIECE], columns[:, item : item + STRIPE]
-                torch.mm(left, right, out=out[: len(left), : right.shape[1]])
+                left @ right
 
 
 def main() -> None:
@@ -65,16 +65,15 @@ def main() -> None:
     memory = tracemalloc.get_traced_memory()[1] / 2**20
     tracemalloc.stop()
     ours, processor = best(lambda: overshoot(U, V, relatedness, everybody, Serial()))
-    cores = torch.get_num_threads()
-    torch.set_num_threads(1)  # threads that wait for each other would count as work
-    _, alone = best(lambda: products(U, V, relatedness.user_vectors, relatedness.item_vectors))
+    with threadpool_limits(1):  # threads that wait for each other would count as work
+        _, alone = best(lambda: products(U, V, relatedness.user_vectors, relatedness.item_vectors))
 
     some = everybody[::100]
     twin = np.maximum(0, U[some] @ V.T - np.clip(relatedness.user_vectors[some] @ relatedness.item_vectors.T, 0, 1))
     error = np.abs(found.user_sums[some] / ITEMS - twin.mean(axis=1)).max()
 
     table = Table("folding over all pairs", "", title=f"{USERS:,} x {ITEMS:,}, {FACTORS} factors, rank {RANK}")
-    table.add_row(f"metric, s on {cores} cores", f"{ours:.2f}")
+    table.add_row(f"metric, s on {core_count()} cores", f"{ours:.2f}")
     table.add_row("metric, processor seconds", f"{processor:.2f}")
     table.add_row("two matrix products alone, processor seconds", f"{alone:.2f}")
     table.add_row("ratio", f"{processor / alone:.2f}")

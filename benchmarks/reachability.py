@@ -20,36 +20,35 @@ from dataclasses import dataclass
 
 import cvxpy as cp
 import numpy as np
-import torch
 from rich.console import Console
 from rich.table import Table
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 import recaudit as ra
+from recaudit.arrays import BoolArray, FloatArray
 from recaudit.interventions import NextK
 from recaudit.solvers import Solution, maximize_softmax_batch
 
 BETA, LOW, HIGH, TOLERANCE = 2.0, 1.0, 5.0, 1e-6
-FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)
 class Block:
     """The problems of a block of users."""
 
-    slope: torch.Tensor
-    intercept: torch.Tensor
-    targets: torch.Tensor
+    slope: FloatArray
+    intercept: FloatArray
+    targets: BoolArray
 
     def solve(self, beta: float = BETA) -> Solution:
         return maximize_softmax_batch(self.slope, self.intercept, self.targets, beta, LOW, HIGH, TOLERANCE)
 
     def pair(self, user: int, target: int) -> tuple[FloatArray, FloatArray, int]:
         """Slope and intercept of the user's candidates, and the target's place among them."""
-        inside = torch.isfinite(self.intercept[user])
+        inside = np.isfinite(self.intercept[user])
         place = int(inside[:target].sum())
-        return self.slope[user, inside].numpy(), self.intercept[user, inside].numpy(), place
+        return self.slope[user, inside], self.intercept[user, inside], place
 
 
 def people(model: ra.models.FoldInModel, count: int) -> list[int]:
@@ -65,8 +64,7 @@ def problems(model: ra.models.FoldInModel, count: int) -> Block:
     response = model.own_responses(users, items)
     candidates = ~data.seen(users)
     np.put_along_axis(candidates, items, False, axis=1)
-    allowed = torch.from_numpy(candidates)
-    return Block(response.slope.contiguous(), response.intercept.masked_fill(~allowed, -torch.inf), allowed)
+    return Block(response.slope, np.where(candidates, response.intercept, -np.inf), candidates)
 
 
 def by_lbfgs(slope: FloatArray, intercept: FloatArray, target: int) -> float:
@@ -132,11 +130,13 @@ def floor(block: Block) -> float:
 
     def work() -> None:
         for user in range(len(block.slope)):
-            inside = torch.isfinite(block.intercept[user])
-            slope, intercept = block.slope[user, inside].T.contiguous(), block.intercept[user, inside]
+            inside = np.isfinite(block.intercept[user])
+            slope, intercept = block.slope[user, inside].T.copy(), block.intercept[user, inside]
             for start in range(0, slope.shape[1], 256):
-                points = torch.full((min(256, slope.shape[1] - start), 10), 3.0, dtype=torch.double)
-                torch.addmm(intercept, points, slope, alpha=1e-2).exp_().sum(dim=1)
+                points = np.full((min(256, slope.shape[1] - start), 10), 3e-2)
+                scores = points @ slope
+                scores += intercept
+                np.exp(scores, out=scores).sum(axis=1)
 
     return seconds_of(work)
 

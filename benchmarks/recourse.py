@@ -45,7 +45,7 @@ def by_influence(model: FittedModel, actions: Actions, goal: Goal, row: dict[str
     items = actions.items(model, at, 0)
     now, target = actions.unchanged(model, at, items)[0], int(data.items_at([row["item"]])[0])
     response = model.own_responses(at, items)
-    slope, intercept = response.slope[0].numpy(), response.intercept[0].numpy()
+    slope, intercept = response.slope[0], response.intercept[0]
     inside, n = isinstance(goal, ra.AmongFirst), goal.n  # type: ignore[attr-defined]
     left_out = np.union1d(np.flatnonzero(data.seen(at)[0]), items[0])
 

@@ -969,13 +969,6 @@ def solver_hull(package: Package) -> Tables:
     return package.solve("hull_vertices", affine()[0], np.arange(15))
 
 
-def solver_distance(package: Package, distance: str) -> Tables:
-    """Maximize the distance from a distribution."""
-    slope, intercept = affine(25, 8, 2)
-    before = intercept - np.log(np.exp(intercept).sum())
-    return package.solve("maximize_distance", slope, intercept, before, 1.0, -1.0, 1.0, distance)
-
-
 def solver_lists(package: Package) -> Tables:
     """Make calibrated lists, with a bound on what any list could have."""
     draw = np.random.default_rng(26)
@@ -1005,10 +998,6 @@ SOLVERS: Mapping[str, tuple[Callable[[Package], Tables], bool]] = {
     "best_beta": (solver_beta, False),
     "top1_margin": (solver_top1, True),
     "hull_vertices": (solver_hull, True),
-    "maximize_distance-hellinger": (partial(solver_distance, distance="hellinger"), False),
-    "maximize_distance-kl": (partial(solver_distance, distance="kl"), False),
-    "maximize_distance-l2": (partial(solver_distance, distance="l2"), False),
-    "maximize_distance-tv": (partial(solver_distance, distance="tv"), False),
     "calibrated_lists": (solver_lists, True),
 }
 """Cases of solvers by name of the function, and whether they are in the sample."""

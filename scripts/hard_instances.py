@@ -1,6 +1,6 @@
 """Certificates against 80-bit arithmetic, on instances made to break them.
 
-    python scripts/hard_instances.py [--instances 10000] [--seed 0] [--device cpu]
+    python scripts/hard_instances.py [--instances 10000] [--seed 0]
 
 Offsets shared by all scores to 1e12, slopes to 1e9, beta to 1e4; one item or hundreds; boxes that are points, lines,
 slivers or far from 0; items twice in the list, and items far below all others. Every answer is checked:
@@ -179,11 +179,11 @@ class Answer:
     """(n, K): every allowed action, where there are finitely many."""
 
 
-def solved(instance: Instance, solver: str, rng: np.random.Generator, device: str = "cpu") -> Answer:
-    """The answer of one solver, on the `device` if it can use one."""
+def solved(instance: Instance, solver: str, rng: np.random.Generator) -> Answer:
+    """The answer of one solver."""
     p, ends = instance, (instance.lower, instance.upper)
     if solver == "softmax":
-        found = maximize_softmax(p.slope, p.intercept, p.targets, p.beta, *ends, TOLERANCE, max_steps=60, device=device)
+        found = maximize_softmax(p.slope, p.intercept, p.targets, p.beta, *ends, TOLERANCE, max_steps=60)
         return Answer(found.lower, found.upper, found.status.tolist(), found.actions, p.softmax)
     if solver == "discrete":
         values = np.unique(np.linspace(p.lower[0], p.upper.max(), int(rng.integers(2, 6))))
@@ -192,7 +192,6 @@ def solved(instance: Instance, solver: str, rng: np.random.Generator, device: st
             *(p.slope, p.intercept, p.targets, p.beta, values, TOLERANCE),
             enumerate_up_to=listed,
             node_limit=100,
-            device=device,
         )
         grid = np.array(list(product(values, repeat=len(p.lower))))
         return Answer(found.lower, found.upper, found.status.tolist(), found.actions, p.softmax, grid)
@@ -252,14 +251,14 @@ def _uphill(logs: Logs, target: int, point: Longs, p: Instance) -> float:
     return float(best)
 
 
-def examine(instances: int, seed: int, device: str = "cpu") -> Counter[tuple[str, str]]:
+def examine(instances: int, seed: int) -> Counter[tuple[str, str]]:
     """(solver, outcome) counts: statuses of targets, kinds of violations, and instances."""
     counts: Counter[tuple[str, str]] = Counter()
     for number in range(instances):
         rng = np.random.default_rng([seed, number])
         solver = SOLVERS[number % len(SOLVERS)]
         instance = Instance.drawn(rng, 5 if solver == "slate" else 150, 3 if solver == "discrete" else 5)
-        answer = solved(instance, solver, rng, device)
+        answer = solved(instance, solver, rng)
         counts.update((solver, outcome) for outcome in ["instances", *answer.status])
         counts.update((solver, kind) for kind in violations(instance, answer, rng))
     return counts
@@ -270,12 +269,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Check certificates against 80-bit arithmetic on hard instances.")
     parser.add_argument("--instances", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cpu")
     asked = parser.parse_args()
     if not long_double_is_wider():
         print(f"long double here has a unit of {UNIT}: nothing wider than a double to check against", file=sys.stderr)
         return 2
-    counts = examine(asked.instances, asked.seed, asked.device)
+    counts = examine(asked.instances, asked.seed)
     columns = ("instances", "solved", "bounded", "failed", *VIOLATIONS)
     print(f"{'solver':10}" + "".join(f"{column:>11}" for column in columns))
     for solver in dict.fromkeys(SOLVERS):

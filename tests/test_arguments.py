@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 import recaudit as ra
 from recaudit.arguments import checked
 from recaudit.data import Interactions
-from recaudit.errors import InputError
+from recaudit.errors import InputError, NotSupportedError
 
 
 @checked
@@ -120,7 +120,7 @@ def test_public_functions_check_their_arguments(tiny: Interactions) -> None:
         ra.exposure(model, k=10**12)
     with pytest.raises(InputError, match=r"data: received 5; expected an Interactions"):
         ra.splits.random(5)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"device: received gpu"):
+    with pytest.raises(NotSupportedError, match=r"device='gpu' is not used by reachability"):
         ra.reachability(ra.models.ALS(factors=2).fit(tiny), device="gpu")
 
 

@@ -7,12 +7,13 @@ from itertools import pairwise, product
 import numpy as np
 import polars as pl
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
 import recaudit as ra
+from recaudit import ranking
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.lists.accuracy import rated_ndcg
 from recaudit.audits.recourse.goals import AmongFirst
 from recaudit.data import Interactions
@@ -20,7 +21,7 @@ from recaudit.interventions import Future, NextK, Stars
 from recaudit.models import SgdStep, from_factors
 from recaudit.models.neighbour.similarity import Similarity, nearest
 from recaudit.policies import EpsilonGreedy, Top1, top_items
-from recaudit.ranking import affine_rank_of, rank_of, ranks, ranks_by_sorting, shared_ranks, top_items_and_ties
+from recaudit.ranking import affine_rank_of, rank_of, ranks, shared_ranks, top_items_and_ties
 from recaudit.ties import TIE, TieKeys, id_hashes
 
 BITS = 2**64 - 1
@@ -54,11 +55,17 @@ def named(items: int, user: str = "ann") -> TieKeys:
 def by_hand(scores: list[float], user: str = "ann") -> list[int]:
     """The readable twin: sort, cut where a gap is wider than the tolerance, order what is between two cuts by key."""
     gap = TIE * max(abs(score) for score in scores)
+    groups = grouped(sorted(range(len(scores)), key=lambda i: -scores[i]), scores, gap)
+    return [item for group in groups for item in sorted(group, key=lambda item: key(user, str(item)))]
+
+
+def grouped(falling: list[int], scores: list[float], gap: float) -> list[list[int]]:
+    """The items, which are in falling order of their scores, cut where a gap is wider than the tolerance."""
     groups: list[list[int]] = []
-    for item in sorted(range(len(scores)), key=lambda i: -scores[i]):
+    for item in falling:
         linked = groups and scores[groups[-1][-1]] - scores[item] <= gap
         groups = [*groups[:-1], [*groups[-1], item]] if linked else [*groups, [item]]
-    return [item for group in groups for item in sorted(group, key=lambda item: key(user, str(item)))]
+    return groups
 
 
 def test_hashes_are_the_same_everywhere() -> None:
@@ -82,7 +89,7 @@ def test_keys_spread_evenly() -> None:
     """Each of 50 items goes first for about as many of 20,000 users, also where ids of users and items are the same."""
     count, ids = 20_000, pl.Series(range(20_000))
     keys = TieKeys.of_ids(ids, ids[:50])
-    first = top_items(torch.zeros(count, 50), torch.ones(count, 50, dtype=torch.bool), 1, keys)[:, 0]
+    first = top_items(np.zeros((count, 50)), np.ones((count, 50), dtype=bool), 1, keys)[:, 0]
     assert np.abs(np.bincount(first, minlength=50) - count / 50).max() < 5 * np.sqrt(count / 50)
     assert (first[:50] == np.arange(50)).sum() < 8
 
@@ -99,8 +106,8 @@ def first_tie(scores: list[float], n: int) -> int:
 
 @given(st.lists(nearly, min_size=1, max_size=90), st.integers(1, 95))
 def test_lists_and_places_follow_the_rule(scores: list[float], n: int) -> None:
-    row = torch.tensor([scores], dtype=torch.float64)
-    everything = torch.ones_like(row, dtype=torch.bool)
+    row = np.array([scores])
+    everything = np.ones_like(row, dtype=bool)
     order = by_hand(scores)
     ties = named(len(scores))
     found, untied = top_items_and_ties(row, everything, n, ties)
@@ -109,25 +116,34 @@ def test_lists_and_places_follow_the_rule(scores: list[float], n: int) -> None:
     expected = [order.index(item) + 1 for item in range(len(scores))]
     assert ranks(row, everything, ties)[0].tolist() == expected
     every_row = ties.repeated(len(scores))
-    assert rank_of(row.expand(len(scores), -1), torch.arange(len(scores)), every_row).tolist() == expected
+    assert (
+        rank_of(np.broadcast_to(row, (len(scores), len(scores))), np.arange(len(scores)), every_row).tolist()
+        == expected
+    )
     assert Top1().log_probabilities(row, everything, ties)[0].argmax() == order[0]
-    shown = EpsilonGreedy(epsilon=0.1).log_probabilities(row, everything, ties)[0].exp()
+    shown = np.exp(EpsilonGreedy(epsilon=0.1).log_probabilities(row, everything, ties)[0])
     assert shown[order[0]] == pytest.approx(0.9 if len(scores) > 1 else 1.0)
 
 
 @given(st.lists(st.tuples(nearly | st.just(-np.inf), st.booleans()), min_size=1, max_size=60))
-def test_places_by_sorting_are_the_same(row: list[tuple[float, bool]]) -> None:
-    scores = torch.tensor([[score for score, _ in row]] * 2, dtype=torch.float64)
-    allowed = torch.tensor([[may for _, may in row], [True] * len(row)])
-
-    ties = named(len(row)).repeated(2)
-    assert (ranks_by_sorting(scores, allowed, ties) == ranks(scores, allowed, ties)).all()
+def test_ranks_are_those_among_allowed_items(row: list[tuple[float, bool]]) -> None:
+    scores = np.array([[score for score, _ in row]])
+    allowed = np.array([[may for _, may in row]])
+    candidates = [item for item, (_, may) in enumerate(row) if may]
+    finite = [item for item in candidates if row[item][0] > -np.inf]
+    gap = TIE * max([row[item][0] for item in finite], default=0.0)
+    order: list[int] = []
+    for group in grouped(sorted(finite, key=lambda item: -row[item][0]), [score for score, _ in row], gap):
+        order += sorted(group, key=lambda item: key("ann", str(item)))
+    order += sorted(set(candidates) - set(finite), key=lambda item: key("ann", str(item)))
+    expected = [order.index(item) + 1 if item in order else len(order) + 1 for item in range(len(row))]
+    assert ranks(scores, allowed, named(len(row)))[0].tolist() == expected
 
 
 @given(st.lists(st.tuples(nearly, st.booleans()), min_size=1, max_size=60))
 def test_shared_ranks_are_those_of_the_first_of_tied_items(row: list[tuple[float, bool]]) -> None:
-    scores = torch.tensor([[score for score, _ in row]], dtype=torch.float64)
-    allowed = torch.tensor([[may for _, may in row]])
+    scores = np.array([[score for score, _ in row]])
+    allowed = np.array([[may for _, may in row]])
     order = [item for item in by_hand([score if may else -1e9 for score, may in row]) if row[item][1]]
     gap = TIE * max([abs(score) for score, may in row if may], default=0.0)
     expected, rank = [len(order) + 1] * len(row), 1
@@ -160,7 +176,7 @@ def first_of_twins(user: str, item: str) -> bool:
 
 def test_items_with_the_same_vectors_stand_in_the_order_of_their_keys(twins: ra.models.FactorVectors) -> None:
     users = np.arange(300)
-    order = top_items(twins.scores(users), torch.ones(300, 80, dtype=torch.bool), 80, twins.data.tie_keys(users))
+    order = top_items(twins.scores(users), np.ones((300, 80), dtype=bool), 80, twins.data.tie_keys(users))
     ahead = np.argsort(order, axis=1)[:, 40:] - np.argsort(order, axis=1)[:, :40]
     assert (np.abs(ahead) == 1).all()
     for user, name in enumerate(twins.data.user_ids[:300]):
@@ -209,34 +225,43 @@ def test_ranks_at_points_of_ones_own_are_those_of_the_scores_there() -> None:
     slope[::2] = slope[1::2]
     intercept[:20] = intercept[20:40] * (1 + 0.1 * TIE)
     slope[:20] = slope[20:40]
-    points, level, slopes = (torch.from_numpy(part) for part in (draw.uniform(1, 5, (300, 3)), intercept, slope))
-    own = torch.from_numpy(draw.integers(0, 400, 300))
+    points = draw.uniform(1, 5, (300, 3))
+    own = draw.integers(0, 400, 300)
 
     ties = named(400)
-    expected = rank_of(torch.addmm(level, points, slopes.T), own, ties.repeated(300))
+    expected = rank_of(points @ slope.T + intercept, own, ties.repeated(300))
 
-    np.testing.assert_array_equal(affine_rank_of(slopes, level, points, own, ties), expected)
+    np.testing.assert_array_equal(affine_rank_of(slope, intercept, points, own, ties), expected)
 
 
 def test_ranks_of_tied_rows_need_no_memory_for_all_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row for each of many items, and most scores are 0: as of neighbours of an item that few have rated."""
     items, sizes = 2000, []
-    slopes, level = torch.zeros(items, 3, dtype=torch.float64), torch.zeros(items, dtype=torch.float64)
+    slopes, level = np.zeros((items, 3)), np.zeros(items)
     slopes[::500, 0] = 1.0
-    points, own = torch.ones(items, 3, dtype=torch.float64), torch.arange(items)
+    points, own = np.ones((items, 3)), np.arange(items)
     ties = named(items)
-    expected = rank_of(torch.addmm(level, points, slopes.T), own, ties.repeated(items))
-    real = torch.addmm
+    expected = rank_of(points @ slopes.T + level, own, ties.repeated(items))
 
-    def addmm(*arrays: torch.Tensor) -> torch.Tensor:
-        found = real(*arrays)
-        sizes.append(found.numel())
-        return found
+    def recorded_rank_of(scores: FloatArray, items: IntArray, ties: TieKeys) -> IntArray:
+        sizes.append(scores.size)
+        return rank_of(scores, items, ties)
 
-    monkeypatch.setattr(torch, "addmm", addmm)
+    monkeypatch.setattr(ranking, "rank_of", recorded_rank_of)
     np.testing.assert_array_equal(affine_rank_of(slopes, level, points, own, ties), expected)
-    assert sum(sizes) > items**2  # tied rows are computed again, in double precision
+    assert sum(sizes) > items**2 / 2  # tied rows are computed again, in double precision
     assert max(sizes) <= items**2 / 10
+
+
+def test_lists_do_not_depend_on_how_arrays_lie_in_memory() -> None:
+    draw = np.random.default_rng(4)
+    scores, allowed, ties = draw.normal(size=(1, 12)), draw.random((1, 12)) < 0.7, TieKeys.in_order(12)
+    expected = top_items(scores, allowed, 5, ties)
+    read_only = np.broadcast_to(scores, scores.shape), np.broadcast_to(allowed, allowed.shape)
+    every_other = np.repeat(scores, 2, axis=1)[:, ::2], np.repeat(allowed, 2, axis=1)[:, ::2]
+    for values, mask in (read_only, every_other, (np.asfortranarray(scores), np.asfortranarray(allowed))):
+        np.testing.assert_array_equal(top_items(values, mask, 5, ties), expected)
+        assert ranks(values, mask, ties)[0, expected[0]].tolist() == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("links", [3, 40, 200])
@@ -244,8 +269,8 @@ def test_a_chain_of_ties_has_one_order_however_long_it_is(links: int) -> None:
     scores = [5.0, *(3.0 * (1 - 0.9 * TIE * link) for link in range(links)), 1.0]
     shuffled = [scores[place] for place in np.random.default_rng(0).permutation(len(scores))]
     expected = [by_hand(shuffled).index(item) + 1 for item in range(len(scores))]
-    row, keys = torch.tensor([shuffled], dtype=torch.float64), named(len(scores)).repeated(len(scores))
-    assert rank_of(row.expand(len(scores), -1), torch.arange(len(scores)), keys).tolist() == expected
+    row, keys = np.array([shuffled]), named(len(scores)).repeated(len(scores))
+    assert rank_of(np.broadcast_to(row, (len(scores), len(scores))), np.arange(len(scores)), keys).tolist() == expected
 
 
 def log_of_popular_items(users: int = 400, items: int = 300) -> Interactions:
@@ -305,7 +330,7 @@ def test_lists_do_not_depend_on_other_items_of_the_catalogue() -> None:
 def list_after(model: ra.models.FactorVectors, user: int, scores: np.ndarray, free: np.ndarray, n: int) -> list[int]:
     """The first n of the free items, by score and then by key."""
     ties = model.data.tie_keys(np.array([user]))
-    found = top_items(torch.from_numpy(scores)[None], torch.from_numpy(free)[None], n, ties)[0]
+    found = top_items(scores[None], free[None], n, ties)[0]
     return [item for item in found.tolist() if item >= 0]
 
 
@@ -325,7 +350,7 @@ def test_the_least_effort_is_that_of_lists_with_ties(twins: ra.models.FactorVect
         least = np.full(data.n_items, np.inf)
         for ratings in product([now[row, 0], *stars], [now[row, 1], *stars]):
             changes = int((np.abs(np.array(ratings) - now[row]) > 1e-9).sum())
-            chosen = list_after(twins, user, response.scores(np.array(ratings)).numpy(), free, n)
+            chosen = list_after(twins, user, response.scores(np.array(ratings)), free, n)
             least[chosen] = np.minimum(least[chosen], changes)
         for pair in found.filter(user=names[row]).iter_rows(named=True):
             item = int(data.items_at([pair["item"]])[0])
@@ -346,12 +371,12 @@ def test_roll_outs_follow_lists_with_ties(twins: ra.models.FactorVectors) -> Non
         tops = set()
         for ratings in product(stars.values, repeat=2):
             free, items = ~data.seen(np.array([user]))[0], list[int]()
-            scores = twins.scores(np.array([user]))[0].numpy()
+            scores = twins.scores(np.array([user]))[0]
             for step in range(2):
                 items += list_after(twins, user, scores, free, 1)
                 free[items] = False
                 response = twins.respond_in_turn(user, np.array(items))
-                scores = response.scores(np.array(ratings[: step + 1])).numpy()
+                scores = response.scores(np.array(ratings[: step + 1]))
             tops |= set(list_after(twins, user, scores, free, 1))
         reached = asked.pairs.filter(pl.col("user") == name, pl.col("value") == 1.0)["item"]
         assert set(data.items_at(reached.to_list()).tolist()) == tops

@@ -23,7 +23,7 @@ from statistics import median
 from typing import Any
 
 import numba
-import torch
+from threadpoolctl import threadpool_limits
 
 from recaudit import simulate
 from recaudit.engines.progress import Step, listening
@@ -56,7 +56,7 @@ def main() -> None:
     if arguments.large or arguments.row:
         print(json.dumps(_large(arguments.row)) if arguments.row else _large_table(arguments.names))
         return
-    torch.set_num_threads(1)
+    threadpool_limits(1)
     numba.set_num_threads(1)
     start = time.perf_counter()
     env = simulate.paper("topics-static").make()

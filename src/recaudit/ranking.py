@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numba import njit
 from numpy.typing import NDArray
 
@@ -34,48 +33,64 @@ class TopItems(NamedTuple):
     """Number of the first items whose position does not depend on a tie, shape (rows,); n if none does."""
 
 
-def top_items(scores: torch.Tensor, allowed: torch.Tensor, n: int, ties: TieKeys) -> IntArray:
-    """(rows, n): positions of the n highest allowed scores, best first; -1 where fewer are allowed.
+def top_items(scores: FloatArray, allowed: BoolArray, n: int, ties: TieKeys) -> IntArray:
+    """Find the items with the highest scores of each row.
 
     Of tied scores the one with the lowest tie key goes first, so that a list depends neither on the sorting routine,
     nor on rounding, nor on the order of the columns.
+
+    Args:
+        scores: Scores, shape (rows, items).
+        allowed: True where an item may be in the list, shape (rows, items).
+        n: Length of the lists.
+        ties: Tie keys of the rows and items.
+
+    Returns:
+        Positions of the n highest allowed scores, best first, shape (rows, n); -1 where fewer are allowed.
     """
     return top_items_and_ties(scores, allowed, n, ties).items
 
 
-def top_items_and_ties(scores: torch.Tensor, allowed: torch.Tensor, n: int, ties: TieKeys) -> TopItems:
+def top_items_and_ties(scores: FloatArray, allowed: BoolArray, n: int, ties: TieKeys) -> TopItems:
     """Find the items with the highest scores, and say how many of them do not depend on a tie."""
-    values, mask = scores.detach().double().contiguous().numpy(), allowed.contiguous().numpy()
+    values, mask = _compilable(scores, np.float64), _compilable(allowed, np.bool_)
     _check_shape(ties, values.shape)
     return TopItems(*_top(values, mask, n, *ties))
 
 
-def ranks(scores: torch.Tensor, allowed: torch.Tensor, ties: TieKeys) -> IntArray:
-    """(rows, items): where each item stands in the list of all allowed ones, from 1; after all of them if it is not."""
-    if scores.device.type != "cpu":
-        return ranks_by_sorting(scores, allowed, ties)
+def ranks(scores: FloatArray, allowed: BoolArray, ties: TieKeys) -> IntArray:
+    """Return the rank of each item among the allowed ones of its row, from 1, shape (rows, items).
+
+    Items that are not allowed have the rank after all others.
+    """
     order = top_items(scores, allowed, scores.shape[1], ties)
     row, place = np.nonzero(order >= 0)
     return _placed(allowed, row, order[row, place], place)
 
 
-def shared_ranks(scores: torch.Tensor, allowed: torch.Tensor) -> IntArray:
-    """(rows, items): as `ranks`, but tied items all have the rank of the first of them."""
-    hidden = scores.masked_fill(~allowed, -torch.inf)
-    values, order = (part.numpy() for part in hidden.sort(dim=1, descending=True, stable=True))
-    gap = TIE * np.where(allowed.numpy(), np.abs(scores.numpy()), 0.0).max(axis=1, initial=0.0)
+def shared_ranks(scores: FloatArray, allowed: BoolArray) -> IntArray:
+    """Return ranks as `ranks` does, but give tied items the rank of the first of them, shape (rows, items)."""
+    hidden = np.where(allowed, scores, -np.inf)
+    order = np.argsort(-hidden, axis=1, kind="stable")
+    ordered = np.take_along_axis(hidden, order, axis=1)
+    gap = TIE * np.where(allowed, np.abs(scores), 0.0).max(axis=1, initial=0.0)
     with np.errstate(invalid="ignore"):  # what is not allowed comes last, at minus infinity
-        apart = np.diff(values, axis=1, prepend=np.inf) < -gap[:, None]
-    first = np.maximum.accumulate(np.where(apart, np.arange(values.shape[1]), 0), axis=1)
-    row, place = np.nonzero(np.take_along_axis(allowed.numpy(), order, axis=1))
+        apart = np.diff(ordered, axis=1, prepend=np.inf) < -gap[:, None]
+    first = np.maximum.accumulate(np.where(apart, np.arange(scores.shape[1]), 0), axis=1)
+    row, place = np.nonzero(np.take_along_axis(allowed, order, axis=1))
     return _placed(allowed, row, order[row, place], first[row, place])
 
 
-def _placed(allowed: torch.Tensor, row: IntArray, item: IntArray, place: IntArray) -> IntArray:
-    """(rows, items): ranks of items that stand in these places, from 0; after all allowed ones for the others."""
-    out = np.repeat(allowed.sum(dim=1, keepdim=True).numpy() + 1, allowed.shape[1], axis=1)
+def _placed(allowed: BoolArray, row: IntArray, item: IntArray, place: IntArray) -> IntArray:
+    """Return ranks of items that stand in these places, from 0; after all allowed ones for the others."""
+    out: IntArray = np.repeat(allowed.sum(axis=1, keepdims=True) + 1, allowed.shape[1], axis=1)
     out[row, item] = place + 1
     return out
+
+
+def _compilable(array: NDArray[Any], dtype: type) -> NDArray[Any]:
+    """Return the array, copied if it is read-only or not contiguous: numba compiles a kernel for each kind of array."""
+    return np.require(array, dtype, ["C", "W"])
 
 
 def _check_shape(ties: TieKeys, shape: tuple[int, ...]) -> None:
@@ -84,35 +99,27 @@ def _check_shape(ties: TieKeys, shape: tuple[int, ...]) -> None:
         raise ValueError(f"tie keys of shape {len(ties.users), len(ties.items)} for scores of shape {shape}")
 
 
-def ranks_by_sorting(scores: torch.Tensor, allowed: torch.Tensor, ties: TieKeys) -> IntArray:
-    """`ranks` where the scores are: all rows are sorted at once; rows with ties, which are rare, by `ranks`."""
-    gap = TIE * scores.abs().masked_fill(~(allowed & scores.isfinite()), 0.0).amax(dim=1, keepdim=True)
-    values, order = scores.masked_fill(~allowed, -torch.inf).sort(dim=1, descending=True)
-    higher, lower = values[:, :-1], values[:, 1:]
-    place = torch.arange(1, len(order.T) + 1, device=scores.device).expand_as(order)
-    out = torch.empty_like(order).scatter(1, order, place)
-    found: IntArray = torch.where(allowed, out, allowed.sum(dim=1, keepdim=True) + 1).cpu().numpy()
-    # What is not allowed stands at the end, at minus infinity, and so may what is allowed.
-    tied = ((higher == lower) | (higher - lower <= gap)) & (place[:, 1:] <= allowed.sum(dim=1, keepdim=True))
-    unclear = tied.any(dim=1) | (scores.isneginf() & allowed).any(dim=1)
-    rows = unclear.nonzero()[:, 0]
-    if len(rows):
-        some = rows.cpu()
-        found[some.numpy()] = ranks(scores[rows].cpu(), allowed[rows].cpu(), ties.rows(some.numpy()))
-    return found
+def rank_of(scores: FloatArray, items: IntArray, ties: TieKeys) -> IntArray:
+    """Return the rank of each row's own item among all columns of `scores`.
 
+    Args:
+        scores: Scores, shape (rows, columns).
+        items: Position of each row's item, shape (rows,).
+        ties: Tie keys of the rows and columns.
 
-def rank_of(scores: torch.Tensor, items: torch.Tensor, ties: TieKeys) -> IntArray:
-    """(rows,): where each row's own item (rows,) stands in the list of all columns of `scores` (rows, columns)."""
-    out = np.empty(len(scores), dtype=np.int64)
-    gaps = np.empty(len(scores))
-    _check_shape(ties, scores.shape)
-    _ranks_apart(scores.contiguous().numpy(), items.numpy(), out, gaps)
+    Returns:
+        Ranks from 1, shape (rows,).
+    """
+    values, own = _compilable(scores, np.float64), _compilable(items, np.int64)
+    out = np.empty(len(values), dtype=np.int64)
+    gaps = np.empty(len(values))
+    _check_shape(ties, values.shape)
+    _ranks_apart(values, own, out, gaps)
     for row in np.flatnonzero(out == 0).tolist():
-        place = _rank_of_tied(scores[row].numpy(), int(items[row]), gaps[row], *ties, row)
+        place = _rank_of_tied(values[row], int(own[row]), gaps[row], *ties, row)
         if place == 0:
-            own, every = scores[None, row], torch.ones_like(scores[None, row], dtype=torch.bool)
-            place = int(ranks(own, every, ties.repeated(1, row))[0, items[row]])
+            every = np.ones((1, values.shape[1]), dtype=np.bool_)
+            place = int(ranks(values[None, row], every, ties.repeated(1, row))[0, own[row]])
         out[row] = place
     return out
 
@@ -134,36 +141,50 @@ def _ranks_apart(scores: FloatArray, items: IntArray, out: IntArray, gaps: Float
 
 
 def affine_rank_of(
-    slope: torch.Tensor, intercept: torch.Tensor, points: torch.Tensor, items: torch.Tensor, ties: TieKeys
+    slope: FloatArray, intercept: FloatArray, points: FloatArray, items: IntArray, ties: TieKeys
 ) -> IntArray:
-    """(rows,): `rank_of` for the scores `slope @ point + intercept` at each row's own point (rows, actions).
+    """Return `rank_of` for the scores `slope @ point + intercept` at each row's own point.
 
-    `slope` is (columns, actions); `ties` has one row, that of the user. In single precision, which takes a third of
-    the time; scores that are as near to a row's own as single precision can tell are computed again, and a row that may
-    have a tie is looked at anew.
+    In single precision, which takes a third of the time; scores that are as near to a row's own as single precision
+    can tell are computed again, and a row that may have a tie is ranked again.
+
+    Args:
+        slope: Slopes, shape (columns, actions).
+        intercept: Intercepts, shape (columns,).
+        points: Actions, shape (rows, actions).
+        items: Position of each row's item, shape (rows,).
+        ties: Tie keys with one row, that of the user.
+
+    Returns:
+        Ranks from 1, shape (rows,).
     """
-    low, high = points.amin(dim=0), points.amax(dim=0)
+    if not len(points):
+        return np.empty(0, dtype=np.int64)
+    slope, intercept, points = (_compilable(part, np.float64) for part in (slope, intercept, points))
+    items = _compilable(items, np.int64)
+    low, high = points.min(axis=0), points.max(axis=0)
     middle, half = (low + high) / 2, (high - low) / 2
-    level = torch.addmv(intercept, slope, middle)
-    offsets, sizes = level - level.mean(), slope.abs()
+    level = intercept + slope @ middle
+    offsets, sizes = level - level.mean(), np.abs(slope)
     # Nothing in the sum that makes a score, less the mean one, is larger than the first, and no score than the second.
-    part, largest = offsets.abs() + sizes @ half, intercept.abs() + sizes @ torch.maximum(low.abs(), high.abs())
+    part = np.abs(offsets) + sizes @ half
+    largest = np.abs(intercept) + sizes @ np.maximum(np.abs(low), np.abs(high))
     gap = 2 * TIE * float(largest.max())
     near = _SINGLE * (slope.shape[1] + 8) * float(part.max()) + 2 * gap
-    single = offsets.float(), (points - middle).float(), slope.T.contiguous().float()
-    whole = slope.contiguous().numpy(), intercept.contiguous().numpy(), points.contiguous().numpy(), items.numpy()
+    level_single, slope_single = offsets.astype(np.float32), slope.T.astype(np.float32, order="C")
+    points_single = (points - middle).astype(np.float32)
     out = np.empty(len(points), dtype=np.int64)
     height = max(1, min(_ROWS, _SCORES // len(slope)))
+    scores = np.empty((height, len(slope)), dtype=np.float32)
     for start in range(0, len(points), height):
-        rows = slice(start, start + height)
-        scores = torch.addmm(single[0], single[1][rows], single[2])
-        _ranks_near(scores.numpy(), near, gap, *whole[:2], whole[2][rows], whole[3][rows], out[rows])
+        rows = slice(start, min(start + height, len(points)))
+        block = np.matmul(points_single[rows], slope_single, out=scores[: rows.stop - start])
+        block += level_single
+        _ranks_near(block, near, gap, slope, intercept, points[rows], items[rows], out[rows])
     tied = np.flatnonzero(out == 0)
     for start in range(0, len(tied), height):  # all rows may be tied: their scores together do not fit into memory
-        rows_again = tied[start : start + height]
-        some = torch.from_numpy(rows_again)
-        scores = torch.addmm(intercept, points[some], slope.T)
-        out[rows_again] = rank_of(scores, items[some], ties.repeated(len(rows_again)))
+        again = tied[start : start + height]
+        out[again] = rank_of(intercept + points[again] @ slope.T, items[again], ties.repeated(len(again)))
     return out
 
 

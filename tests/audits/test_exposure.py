@@ -120,7 +120,7 @@ class TestRecommend:
     def test_lists_hold_unseen_items_best_first(self, model: Any) -> None:
         lists = ra.recommend(model, n=4, users=["user-003"])
         position = model.data.users_at(["user-003"])
-        scores = model.scores(position)[0].numpy()
+        scores = model.scores(position)[0]
         seen = model.data.seen(position)[0]
         best = sorted(np.flatnonzero(~seen), key=lambda i: -scores[i])[:4]
         assert lists["item"].to_list() == model.data.item_ids.gather(best).to_list()

@@ -114,7 +114,7 @@ def test_each_row_is_a_refit_by_hand(split: Split, recommender: Recommender) -> 
         )
         log = Interactions.from_frame(frame, scale=train.scale)
         assert log.item_ids.equals(train.item_ids)
-        scores = recommender.fit(log).scores(np.array([user]))[0].numpy()
+        scores = recommender.fit(log).scores(np.array([user]))[0]
         free = np.setdiff1d(np.flatnonzero(~train.seen(np.array([user]))[0]), items)
         target = train.items_at([row["item"]])[0]
         weights = np.exp(2 * scores)

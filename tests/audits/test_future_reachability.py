@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import torch
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from contracts.alike import assert_alike
 from recaudit.audits.reachability.audit import Reachability
@@ -58,7 +58,7 @@ def rolled(model: FoldInModel, user: int, items: list[str], ratings: list[float]
 def test_a_row_says_how_its_value_comes_about(model: FoldInModel) -> None:
     frame = follow(model, Future(3))(USERS)
     data = model.data
-    scores = model.scores(USERS).numpy()
+    scores = model.scores(USERS)
     unseen = ~data.seen(USERS)
     assert frame.height == unseen.sum()
     assert set(frame["status"]) == {"solved", "not_applicable"}
@@ -83,7 +83,7 @@ def test_a_row_says_how_its_value_comes_about(model: FoldInModel) -> None:
 def test_the_first_item_shown_is_no_target(model: FoldInModel) -> None:
     frame = follow(model, Future(1))(USERS)
     for place, user in enumerate(USERS):
-        scores = np.where(model.data.seen(USERS)[place], -np.inf, model.scores(USERS)[place].numpy())
+        scores = np.where(model.data.seen(USERS)[place], -np.inf, model.scores(USERS)[place])
         rows = frame.filter(pl.col("user") == model.data.user_ids[int(user)], pl.col("status") == "not_applicable")
         assert rows["item"].to_list() == [model.data.item_ids[int(scores.argmax())]]
 
@@ -181,12 +181,8 @@ def test_blocks_threads_and_pickles_do_not_matter(model: FoldInModel) -> None:
     work = follow(model, Future(3))
     together = work(USERS)
     again = pickle.loads(pickle.dumps(work))
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with threadpool_limits(1):
         apart = pl.concat([again(USERS[:1]), again(USERS[1:])])
-    finally:
-        torch.set_num_threads(before)
     assert_alike(apart, together)
     assert work(USERS[:0]).height == 0
 

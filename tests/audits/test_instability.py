@@ -7,9 +7,10 @@ from typing import Any, final, get_args
 import numpy as np
 import polars as pl
 import pytest
-import torch
+from scipy.special import log_softmax
 
 from contracts.alike import assert_alike
+from recaudit.arrays import BoolArray, FloatArray
 from recaudit.audits.audit import Subject
 from recaudit.audits.instability.audit import Instability, instability
 from recaudit.audits.reachability import search
@@ -43,8 +44,9 @@ def model(world: World) -> FactorVectors:
     return ALS(factors=4, iterations=4, regularization=0.05).fit(Past(3).before(world.data))
 
 
-def log_probabilities(scores: torch.Tensor, seen: np.ndarray, beta: float) -> torch.Tensor:
-    return torch.log_softmax((beta * scores).masked_fill(torch.from_numpy(seen), -torch.inf), dim=-1)
+def log_probabilities(scores: FloatArray, seen: BoolArray, beta: float) -> FloatArray:
+    logs: FloatArray = log_softmax(np.where(seen, -np.inf, beta * scores), axis=-1)
+    return logs
 
 
 def twin(
@@ -71,7 +73,7 @@ def twin(
         distance_between(distance, old, log_probabilities(response.scores(np.array(ratings)), seen, beta))
         for ratings in itertools.product(options, repeat=len(items))
     ]
-    return float(torch.stack(found).max())
+    return float(np.max(found))
 
 
 def wrong(value: str) -> Any:
@@ -186,7 +188,7 @@ def test_one_item_is_looked_at_as_shown_or_not(model: FactorVectors, world: Worl
     assert len(edited), "the example should have an edited item among the viewer's candidates"
     for target in (unseen[0], unseen[-1], *edited):
         before, *after = (
-            float(log_probabilities(response.scores(np.array(ratings)), seen, 2.0)[target].exp())
+            float(np.exp(log_probabilities(response.scores(np.array(ratings)), seen, 2.0)[target]))
             for ratings in (factual, *itertools.product([1.0, 3.0, 5.0], repeat=3))
         )
         result = instability(
@@ -287,13 +289,13 @@ class Bent(FittedModel):
     response = DifferentiableResponse
     others_move = "rated items"
 
-    def scores(self, users: np.ndarray) -> torch.Tensor:
-        return torch.zeros(len(users), self.data.n_items, dtype=torch.float64)
+    def scores(self, users: np.ndarray) -> FloatArray:
+        return np.zeros((len(users), self.data.n_items))
 
     def edited_items(self, editors: np.ndarray, items: np.ndarray, ratings: np.ndarray) -> EditedItems:
-        vectors = torch.from_numpy(3 - (ratings - 3) ** 2)[..., None]
-        everybody = torch.ones(self.data.n_users, 1, dtype=torch.float64)
-        return EditedItems(vectors, torch.zeros(items.shape), everybody, torch.zeros(self.data.n_users))
+        vectors = (3 - (ratings - 3) ** 2)[..., None]
+        everybody = np.ones((self.data.n_users, 1))
+        return EditedItems(vectors, np.zeros(ratings.shape), everybody, np.zeros(self.data.n_users))
 
 
 def test_scores_that_bend_are_looked_at_between_the_ends(tiny: Interactions) -> None:

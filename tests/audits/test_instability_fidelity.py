@@ -94,7 +94,7 @@ def test_each_row_is_two_refits_by_hand(world: World) -> None:
         )
         viewer = data.users_at([row["viewer"]])
         free = ~data.seen(viewer)[0]
-        before, after = (np.exp(recommender.fit(log).scores(viewer)[0].numpy()[free]) for log in (data, edited))
+        before, after = (np.exp(recommender.fit(log).scores(viewer)[0][free]) for log in (data, edited))
         p, q = before / before.sum(), after / after.sum()
         assert row["realised"] == pytest.approx(np.sqrt(((np.sqrt(p) - np.sqrt(q)) ** 2).sum() / 2), rel=1e-6)
         assert row["promised"] == pytest.approx(promise["value"], rel=1e-9)

@@ -31,7 +31,7 @@ def halves(data: Interactions) -> Split:
 def from_elsewhere(recommender: Recommender, data: Interactions, train: Interactions, seed: int = 77) -> FittedModel:
     """A model of `data` that is said to be one of the training part."""
     model = recommender.fit(data, seed)
-    scores = model.scores(np.arange(data.n_users)).numpy()
+    scores = model.scores(np.arange(data.n_users))
     made = from_factors(scores, np.eye(data.n_items), train, predicts_ratings=False)
     return made.from_elsewhere().with_recommender(recommender)
 

@@ -29,7 +29,7 @@ def first_items(
     ratings = acts.unchanged(model, at, items[None])[0]
     for item, rating in zip(row["action_items"], row["action_ratings"], strict=True):
         ratings[items.tolist().index(int(data.items_at([item])[0]))] = rating
-    scores = model.respond(int(at[0]), int(at[0]), items).scores(ratings).numpy()
+    scores = model.respond(int(at[0]), int(at[0]), items).scores(ratings)
     scores[data.seen(at)[0]] = -np.inf
     scores[items] = -np.inf
     return data.item_ids.gather(np.argsort(-scores, kind="stable")[:n]).to_list()

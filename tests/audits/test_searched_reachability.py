@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from scipy.special import log_softmax
 
 import recaudit as ra
-from recaudit.arrays import IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.reachability.pairs import Method
 from recaudit.audits.reachability.search import SearchMethod, search_distance
@@ -35,13 +36,14 @@ class Smooth(FittedModel):
     model: FittedModel
     response: ClassVar[type[Response]] = DifferentiableResponse
 
-    def scores(self, users: IntArray) -> torch.Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         return self.model.scores(users)
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> DifferentiableResponse:
         affine = self.model.respond(viewer, editor, items)
         assert isinstance(affine, AffineResponse)
-        return DifferentiableResponse(items, lambda a: a @ affine.slope.T + affine.intercept)
+        slope, intercept = torch.tensor(affine.slope), torch.tensor(affine.intercept)
+        return DifferentiableResponse(items, lambda a: a @ slope.T + intercept)
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +118,9 @@ class TestAsking:
         response = model.respond(0, 0, items)
         free = np.flatnonzero(~data.seen(USERS[:1])[0])
         for row in found.iter_rows(named=True):
-            logs = torch.log_softmax(2 * response.scores(np.array(row["action_ratings"]))[free], dim=0)
+            logs = log_softmax(2 * response.scores(np.array(row["action_ratings"]))[free])
             place = free.tolist().index(data.items_at([row["item"]])[0])
-            assert row["value"] == pytest.approx(float(logs[place].exp()), rel=1e-9)
+            assert row["value"] == pytest.approx(np.exp(logs[place]), rel=1e-9)
             assert row["action_items"] == data.item_ids.gather(items).to_list()
 
     def test_a_pairs_answer_does_not_depend_on_its_company(self, model: FittedModel, data: Interactions) -> None:
@@ -254,26 +256,26 @@ class TestDistance:
     @pytest.mark.parametrize("ratings", [Interval(1, 5), Stars(1, 5)])
     def test_dense_responses_against_a_fine_grid(self, distance: Distance, ratings: Interval | Stars) -> None:
         draw = np.random.default_rng(4)
-        slope, intercept = torch.from_numpy(draw.normal(size=(9, 2))), torch.from_numpy(draw.normal(size=9))
+        slope, intercept = draw.normal(size=(9, 2)), draw.normal(size=9)
         response = AffineResponse(np.array([0, 1]), slope, intercept)
-        allowed = torch.arange(9) != 3
+        allowed = np.arange(9) != 3
         start = np.array([2.0, 4.0])
         baseline = response.scores(start)
         values = ratings.values if isinstance(ratings, Stars) else np.linspace(1, 5, 81)
-        grid = torch.from_numpy(np.stack(np.meshgrid(values, values), axis=-1).reshape(-1, 2))
-        after = torch.log_softmax((0.7 * (grid @ slope.T + intercept))[:, allowed], dim=1)
-        best = distance_between(distance, torch.log_softmax(0.7 * baseline[allowed], dim=0), after).max().item()
+        grid = np.stack(np.meshgrid(values, values), axis=-1).reshape(-1, 2)
+        after = log_softmax((0.7 * (grid @ slope.T + intercept))[:, allowed], axis=1)
+        best = distance_between(distance, log_softmax(0.7 * baseline[allowed]), after).max()
 
         found = search_distance(response, baseline, allowed, 0.7, ratings, distance, start=start, rng=1)
         assert found.value == pytest.approx(best, abs=2e-3)
         assert found.value <= found.upper
-        reached = torch.log_softmax(0.7 * response.scores(found.actions[0])[allowed], dim=0)
-        before = torch.log_softmax(0.7 * baseline[allowed], dim=0)
+        reached = log_softmax(0.7 * response.scores(found.actions[0])[allowed])
+        before = log_softmax(0.7 * baseline[allowed])
         assert float(distance_between(distance, before, reached)) == pytest.approx(found.value, abs=1e-12)
 
     def test_from_the_factual_ratings_alone_ascent_goes_nowhere(self) -> None:
-        response = AffineResponse(np.array([0]), torch.tensor([[1.0], [0.0]]).double(), torch.zeros(2).double())
-        start, everything = np.array([3.0]), torch.ones(2, dtype=torch.bool)
+        response = AffineResponse(np.array([0]), np.array([[1.0], [0.0]]), np.zeros(2))
+        start, everything = np.array([3.0]), np.ones(2, dtype=np.bool_)
         baseline = response.scores(start)
         stuck = search_distance(
             response, baseline, everything, 1.0, Interval(1, 4), "hellinger", start=start, restarts=0, polish=False

@@ -8,9 +8,8 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 import pytest
-import torch
 from scipy.optimize import brentq
-from scipy.special import entr
+from scipy.special import entr, softmax
 
 import recaudit as ra
 from recaudit.arrays import FloatArray, IntArray
@@ -40,8 +39,8 @@ class Fixed(FittedModel):
     data: Interactions
     matrix: FloatArray
 
-    def scores(self, users: IntArray) -> torch.Tensor:
-        return torch.from_numpy(self.matrix[users])
+    def scores(self, users: IntArray) -> FloatArray:
+        return self.matrix[users]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +55,7 @@ class Scaled(FittedModel):
     def data(self) -> Interactions:  # type: ignore[override]
         return self.model.data
 
-    def scores(self, users: IntArray) -> torch.Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         return self.factor * self.model.scores(users)
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
@@ -95,8 +94,8 @@ def test_two_items_have_a_closed_form() -> None:
 def test_it_is_the_mean_entropy_of_what_users_may_choose_from(als: FittedModel) -> None:
     beta = beta_of(als, 7.5)
     everybody = np.arange(als.data.n_users)
-    unseen = torch.from_numpy(~als.data.seen(everybody))
-    shares = Softmax(beta=beta).log_probabilities(als.scores(everybody), unseen).exp().numpy()
+    unseen = ~als.data.seen(everybody)
+    shares = np.exp(Softmax(beta=beta).log_probabilities(als.scores(everybody), unseen))
     assert np.exp(entr(shares).sum(axis=1).mean()) == pytest.approx(7.5, rel=1e-9)
     policy, facts = resolve(Softmax(perplexity=7.5), als, "all", 0)
     assert facts["spread_users"] == als.data.n_users
@@ -209,7 +208,7 @@ class TestAuto:
         policy, facts = resolve(Softmax(), model, "unseen", 0)
         assert facts["perplexity"] == pytest.approx(6)
         assert isinstance(policy, Softmax)
-        shares = torch.softmax(policy.fixed_beta * torch.from_numpy(scores[:, :12]), dim=1).numpy()
+        shares = softmax(policy.fixed_beta * scores[:, :12], axis=1)
         assert np.exp(entr(shares).sum(axis=1).mean()) == pytest.approx(6, rel=1e-9)
 
     def test_beta_is_inverse_to_the_scale_of_the_scores(self) -> None:
@@ -230,7 +229,7 @@ class TestAuto:
 
         def scores(history: History) -> FloatArray:
             users.append(history.user)
-            return als.scores(als.data.users_at([history.user]))[0].numpy()
+            return als.scores(als.data.users_at([history.user]))[0]
 
         system = from_system(als.data, scores=scores)
         audited = als.data.user_ids[[3, 8]].to_list()

@@ -53,7 +53,7 @@ def test_the_page_scores_as_the_models_do(found: Exploration, fitted: dict[str, 
         ratings = np.array([now if star is None else values[star] for star, now in chosen])
         response = model.respond(users[state.person], users[state.editor], np.array(editing["acted"]))
         rows = array(payload["people"][state.person]["views"][state.model]["rows"], np.uint32)
-        expected = response.scores(ratings).numpy()[rows]
+        expected = response.scores(ratings)[rows]
         scores = twin(payload, state).scores
         np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
@@ -70,9 +70,7 @@ def test_its_calibrated_lists_are_those_of_the_policy(found: Exploration, fitted
         scores, allowed = np.zeros((1, log.n_items)), np.zeros((1, log.n_items), dtype=bool)
         scores[0, rows] = made.scores
         allowed[0, rows[~np.isin(rows, view["acted"])]] = True
-        import torch
-
-        lists = lister(torch.from_numpy(scores), torch.from_numpy(allowed), np.array([users[1]]), 10, 0)
+        lists = lister(scores, allowed, np.array([users[1]]), 10, 0)
         assert rows[made.list].tolist() == lists[0].tolist()
 
 
@@ -140,7 +138,7 @@ def test_a_searched_answer_leads_to_its_list(found: Exploration, fitted: dict[st
     reached = [answer for answer in view["answers"] if answer["stars"] is not None]
     for answer in reached:
         ratings = [now if s == STAYS else values[s] for s, now in zip(answer["stars"], view["now"], strict=True)]
-        scores = model.respond(user, user, np.array(view["acted"])).scores(np.array(ratings)).numpy()[rows]
+        scores = model.respond(user, user, np.array(view["acted"])).scores(np.array(ratings))[rows]
         scores[np.isin(rows, view["acted"])] = -np.inf
         assert set(answer["list"]) == set(np.argsort(-scores, kind="stable")[:10].tolist())
         assert answer["row"] in answer["list"]

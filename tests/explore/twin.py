@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from scipy import sparse
 
 from explore.explored import array
@@ -51,7 +50,7 @@ def twin(payload: dict[str, Any], state: PageState) -> Twin:
         other = view["others"][str(state.editor)]
         scores = array(view["base"]).copy()
         scores[other["moved"]] = _summed(other["slope"], other["intercept"], ratings)
-    values, allowed = torch.from_numpy(scores)[None], torch.from_numpy(free)[None]
+    values, allowed = scores[None], free[None]
     ties = TieKeys(
         array(payload["people"][state.person]["key"], np.uint64), array(payload["items"]["keys"], np.uint64)[rows]
     )
@@ -63,7 +62,7 @@ def twin(payload: dict[str, Any], state: PageState) -> Twin:
         settings: dict[str, Any] = {"weight": state.weight, "size": model["n"], "horizon": "prefix", "ties": ties}
         made = calibrated_lists(scores[None], free[None], vectors, p, **settings).lists[0]
         shown = made[made >= 0]
-    chances = np.exp(Softmax(beta=state.beta).log_probabilities(values, allowed)[0].numpy())
+    chances = np.exp(Softmax(beta=state.beta).log_probabilities(values, allowed)[0])
     q = list_distribution(rows[shown][None], shares)
     return Twin(scores, order, chances, shown, float(divergence(p, q)[0]))
 

@@ -35,7 +35,7 @@ def test_future_edits_are_drawn_from_the_unseen(model: Any) -> None:
 
 def test_next_k_are_the_best_unseen(model: Any) -> None:
     items = NextK(3).items(model, USERS, 0)
-    scores = model.scores(USERS).numpy()
+    scores = model.scores(USERS)
     scores[model.data.seen(USERS)] = -np.inf
     np.testing.assert_array_equal(items, np.argsort(-scores, axis=1)[:, :3])
 

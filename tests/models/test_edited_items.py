@@ -37,13 +37,13 @@ def test_the_scores_are_those_of_one_response_after_another(fitted: FactorVector
     editors, viewers = np.array([3, 40, 77, 5]), np.array([0, 9, 118])
     items = edits(model, editors, 2, 2)
     block = model.edited_items(editors, items, np.broadcast_to(RATINGS, (4, 4, 3)))
-    scores = block.scores(viewers).numpy()
+    scores = block.scores(viewers)
     for v, viewer in enumerate(viewers):
         for e, editor in enumerate(editors):
             response = model.respond(int(viewer), int(editor), items[e])
             assert model.others_move == "rated items"
             for g, rating in enumerate(RATINGS):
-                expected = response.scores(np.full(4, rating)).numpy()[items[e]]
+                expected = response.scores(np.full(4, rating))[items[e]]
                 np.testing.assert_allclose(scores[v, e, :, g], expected, rtol=0, atol=1e-9)
 
 
@@ -54,7 +54,7 @@ def test_an_item_that_nobody_has_rated_follows_its_first_rater(split: Split) -> 
     block = model.edited_items(np.array([4]), np.array([[0]]), np.array([[[4.0]]]))
     p = model.user_factors[4]
     expected = p * (4 - model.mean - model.user_bias[4] - model.item_bias[0]) / (p @ p + 0.7)
-    np.testing.assert_allclose(block.vectors[0, 0, 0].numpy(), expected, atol=1e-12)
+    np.testing.assert_allclose(block.vectors[0, 0, 0], expected, atol=1e-12)
 
 
 def test_an_unfilled_place_changes_no_other(fitted: FactorVectors) -> None:
@@ -65,7 +65,7 @@ def test_an_unfilled_place_changes_no_other(fitted: FactorVectors) -> None:
     viewers = np.array([7])
     with_filler = fitted.edited_items(editors, short, ratings).scores(viewers)
     without = fitted.edited_items(editors, full, ratings[:, 1:]).scores(viewers)
-    np.testing.assert_allclose(with_filler[:, :, 1:].numpy(), without.numpy(), rtol=1e-12)
+    np.testing.assert_allclose(with_filler[:, :, 1:], without, rtol=1e-12)
 
 
 def test_shapes_that_do_not_fit_are_an_error(fitted: FactorVectors) -> None:

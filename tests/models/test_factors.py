@@ -86,7 +86,7 @@ def test_the_objective_of_als_never_rises(split: Split, per_rating: bool) -> Non
     by_item = data.item_counts if per_rating else (data.item_counts > 0)
 
     def objective(model: FactorModel) -> float:
-        scores = model.scores(np.arange(data.n_users)).numpy()
+        scores = model.scores(np.arange(data.n_users))
         error = scores[data.users, data.items] - data.ratings
         norms = by_user @ ((model.user_factors**2).sum(1) + model.user_bias**2)
         norms += by_item @ ((model.item_factors**2).sum(1) + model.item_bias**2)
@@ -268,7 +268,7 @@ def test_als_response_is_a_true_refit_of_the_user(model: FoldInModel, update: Al
     action = np.array([1.0, 4.5, 2.0])
     response = model.respond(user, user, items.astype(np.int64))
     edited = dict(zip(seen.tolist(), ratings.tolist(), strict=True)) | dict(zip(items.tolist(), action, strict=True))
-    np.testing.assert_allclose(response.scores(action).numpy(), refit_user(model, user, edited), atol=1e-9)
+    np.testing.assert_allclose(response.scores(action), refit_user(model, user, edited), atol=1e-9)
 
 
 def test_sgd_response_is_the_negative_gradient(model: FactorModel) -> None:
@@ -315,7 +315,7 @@ def test_anothers_edits_resolve_the_item_and_move_nothing_else(model: FactorMode
     P = model.user_factors[raters]
     target = np.array(ratings) - model.mean - model.user_bias[raters] - model.item_bias[item]
     q = np.linalg.solve(P.T @ P + 0.5 * np.eye(5), P.T @ target)
-    expected = model.scores(np.array([viewer]))[0].numpy().copy()
+    expected = model.scores(np.array([viewer]))[0].copy()
     expected[item] = model.mean + model.user_bias[viewer] + model.item_bias[item] + model.user_factors[viewer] @ q
     np.testing.assert_allclose(response.scores(np.array([2.0])), expected, atol=1e-9)
 
@@ -443,7 +443,7 @@ class TestRulesThatMoveBiases:
         edited = model.edited_items(np.array([9]), np.array([[5]]), np.array([[[4.0]]]))
         assert edited.scores(np.array([2])).item() == pytest.approx(expected, abs=1e-12)
         response = model.respond(2, 9, np.array([5]))
-        assert response.scores(np.array([4.0]))[5].item() == pytest.approx(expected, abs=1e-12)
+        assert response.scores(np.array([4.0]))[5] == pytest.approx(expected, abs=1e-12)
 
     def test_a_solve_that_estimates_the_bias_anew(self, arrays: tuple[np.ndarray, ...]) -> None:
         _, Q, _, g = arrays

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numba
 import numpy as np
 import polars as pl
 import pytest
-import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 import recaudit as ra
 from recaudit import machine
@@ -162,7 +163,7 @@ def test_ease_of_some_items_is_ease_of_a_log_with_these_alone(
     others = np.setdiff1d(np.arange(data.n_items), chosen)
     assert not model.weights[others].any()
     assert not model.weights[:, others].any()
-    assert np.flatnonzero(model.may_show(scores).numpy().any(axis=0)).tolist() == chosen
+    assert np.flatnonzero(model.may_show(scores).any(axis=0)).tolist() == chosen
     listed = ra.recommend(model, n=data.n_items)["item"].unique()
     assert set(listed) <= set(data.item_ids.gather(chosen))
     response = model.respond(3, 3, np.array([chosen[0], others[0]]))
@@ -190,7 +191,7 @@ def test_a_penalty_near_zero_gives_finite_scores(center: Center) -> None:
     data = wide(4)
     lonely = data.subset((data.users != 5) & (data.items != 69) | (data.users == 5) & (data.items == 69))
     model = EASE(regularization=1e-14, center=center).fit(lonely)
-    assert torch.isfinite(model.scores(np.arange(12))).all()
+    assert np.isfinite(model.scores(np.arange(12))).all()
     assert np.isfinite(model.weights).all()
     assert (model.weights[69] == 0).all()
 
@@ -208,15 +209,15 @@ def test_the_thread_count_changes_no_number(data: Interactions, one_thread_after
 @pytest.fixture
 def one_thread_after() -> Iterator[Callable[[], None]]:
     """A function after whose call one thread computes."""
-    before = torch.get_num_threads(), numba.get_num_threads()
+    before = numba.get_num_threads()
+    with ExitStack() as limits:
 
-    def alone() -> None:
-        torch.set_num_threads(1)
-        numba.set_num_threads(1)
+        def alone() -> None:
+            limits.enter_context(threadpool_limits(limits=1))
+            numba.set_num_threads(1)
 
-    yield alone
-    torch.set_num_threads(before[0])
-    numba.set_num_threads(before[1])
+        yield alone
+    numba.set_num_threads(before)
 
 
 @pytest.mark.parametrize(

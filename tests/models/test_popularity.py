@@ -54,7 +54,7 @@ def many_users() -> Interactions:
 
 
 def test_random_scores_are_uniform_on_the_scale() -> None:
-    scores = Random().fit(many_users()).scores(np.arange(600)).numpy()
+    scores = Random().fit(many_users()).scores(np.arange(600))
     assert scores.min() > 1
     assert scores.max() < 5
     # 24,000 draws: the share of each tenth of the scale is within five standard errors of a tenth.
@@ -64,8 +64,8 @@ def test_random_scores_are_uniform_on_the_scale() -> None:
 
 def test_random_scores_follow_the_seed_and_the_ids() -> None:
     data = many_users()
-    scores = Random().fit(data, rng=1).scores(np.arange(600)).numpy()
-    other_seed = Random().fit(data, rng=2).scores(np.arange(600)).numpy()
+    scores = Random().fit(data, rng=1).scores(np.arange(600))
+    other_seed = Random().fit(data, rng=2).scores(np.arange(600))
     assert not np.isclose(scores, other_seed).any(axis=1).all()
     without_the_first = Interactions.from_frame(data.frame().filter(pl.col("user") > 0), scale=(1, 5))
     np.testing.assert_array_equal(Random().fit(without_the_first, rng=1).scores(np.arange(599)), scores[1:])
@@ -77,7 +77,7 @@ def test_random_ranks_at_random_where_every_rating_is_the_same(rating: float) ->
     assert data.scale == (rating, rating)
     model = Random().fit(data)
     assert not model.predicts_ratings
-    scores = model.scores(np.arange(600)).numpy()
+    scores = model.scores(np.arange(600))
     firsts = np.bincount(scores.argmax(axis=1), minlength=40)
     # 600 users, 40 items: each comes first 15 times, and six standard deviations are 23.
     assert firsts.min() >= 1
@@ -92,4 +92,4 @@ def test_predictions_cross_blocks() -> None:
     model = Random().fit(many_users())
     users = np.random.default_rng(0).permutation(600)
     items = users % 40
-    np.testing.assert_array_equal(model.predict(users, items), model.scores(np.arange(600)).numpy()[users, items])
+    np.testing.assert_array_equal(model.predict(users, items), model.scores(np.arange(600))[users, items])

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
@@ -33,7 +32,7 @@ def by_every_score(vectors: ScoreVectors, seen: list[list[int]], n: int) -> tupl
     allowed = np.ones(scores.shape, dtype=bool)
     for user, items in enumerate(seen):
         allowed[user, items] = False
-    return top_items(torch.from_numpy(scores), torch.from_numpy(allowed), n, ties_of(vectors)), scores
+    return top_items(scores, allowed, n, ties_of(vectors)), scores
 
 
 def ties_of(vectors: ScoreVectors) -> TieKeys:
@@ -193,7 +192,7 @@ def log_of(users: int, items: int, each: int = 5) -> Interactions:
 class AllScores(FactorVectors):
     """A model of a kind of its own: what it says of its scores is not taken for granted."""
 
-    def scores(self, users: IntArray) -> torch.Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         return super().scores(users)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
 import recaudit as ra
 from recaudit.data.splits import Split
@@ -32,8 +32,8 @@ class FittedMidScale(ra.models.FittedModel):
     data: ra.Interactions
     level: np.ndarray[tuple[int], np.dtype[np.float64]]
 
-    def scores(self, users: np.ndarray[tuple[int], np.dtype[np.int64]]) -> torch.Tensor:
-        return torch.from_numpy(self.level).expand(len(users), -1)
+    def scores(self, users: np.ndarray[tuple[int], np.dtype[np.int64]]) -> NDArray[np.float64]:
+        return np.tile(self.level, (len(users), 1))
 
 
 class TestMidScale(ModelContract):

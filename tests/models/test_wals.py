@@ -153,7 +153,7 @@ def test_without_unobserved_weight_it_is_explicit_als() -> None:
         np.testing.assert_allclose(model.user_factors[user], expected, atol=1e-10)
     assert not model.user_factors[3].any()
     assert not model.item_factors[7].any()
-    assert model.scores(np.array([3]))[0].numpy() == pytest.approx(data.ratings.mean())
+    assert model.scores(np.array([3]))[0] == pytest.approx(data.ratings.mean())
 
 
 def test_a_heavy_background_is_the_truncated_svd_of_the_filled_matrix() -> None:
@@ -169,7 +169,7 @@ def test_a_heavy_background_is_the_truncated_svd_of_the_filled_matrix() -> None:
     A = dense(recommender, data)[1]
     left, singular, right = np.linalg.svd(A, full_matrices=False)
     best = left[:, :2] * singular[:2] @ right[:2]
-    np.testing.assert_allclose(model.scores(np.arange(data.n_users)).numpy(), best, atol=1e-6)
+    np.testing.assert_allclose(model.scores(np.arange(data.n_users)), best, atol=1e-6)
 
 
 def test_hu_koren_and_volinsky_are_a_special_case() -> None:
@@ -187,7 +187,7 @@ def test_unrated_pairs_are_drawn_to_the_prior() -> None:
 
     def distance(weight: float) -> float:
         model = WALS(factors=4, unobserved_weight=weight, prior=2.0, regularization=0.1).fit(data)
-        return float(np.abs(model.scores(np.arange(data.n_users)).numpy()[unrated] - 2.0).mean())
+        return float(np.abs(model.scores(np.arange(data.n_users))[unrated] - 2.0).mean())
 
     assert distance(0.001) > distance(0.1) > distance(10.0)
 
@@ -225,13 +225,13 @@ def test_anothers_edits_re_solve_the_items_and_move_nothing_else(recommender: WA
     W[editor, items] = 1 + background[editor, items]
     A[editor, items] = 1.0 if recommender.values == "ones" else action - model.mean
     moved = dense_rows(W.T[items], A.T[items], model.user_factors, recommender.regularization)
-    expected = model.scores(np.array([viewer]))[0].numpy().copy()
+    expected = model.scores(np.array([viewer]))[0].copy()
     expected[items] = moved @ model.user_factors[viewer] + model.mean
     response = model.respond(viewer, editor, np.array(items))
     assert model.others_move == "rated items"
     np.testing.assert_allclose(response.scores(action), expected, atol=1e-9)
     block = model.edited_items(np.array([editor]), np.array([[*items, -1]]), np.tile([*action, 3.0], (2, 1)).T[None])
-    np.testing.assert_allclose(block.scores(np.array([viewer]))[0, 0, :3, 1].numpy(), expected[items], atol=1e-9)
+    np.testing.assert_allclose(block.scores(np.array([viewer]))[0, 0, :3, 1], expected[items], atol=1e-9)
 
 
 def test_an_interaction_moves_a_model_of_ones_whatever_its_rating() -> None:
@@ -261,7 +261,7 @@ def test_the_rule_can_be_another() -> None:
     assert isinstance(model.update, WalsSolve)
     items, action = np.array([1, 4]), np.array([5.0, 1.0])
     rules: list[SgdStep | AlsSolve | WalsSolve] = [model.update, AlsSolve(regularization=5.0), SgdStep()]
-    scores = [model.with_update(rule).respond(2, 2, items).scores(action).numpy() for rule in rules]
+    scores = [model.with_update(rule).respond(2, 2, items).scores(action) for rule in rules]
     assert not np.allclose(scores[0], scores[1])
     assert not np.allclose(scores[0], scores[2])
 
@@ -299,7 +299,7 @@ def test_blocks_fold_where_dimensions_are_too_few_and_less_where_unrated_pairs_c
 
     def between(factors: int, weight: float) -> tuple[np.ndarray, np.ndarray]:
         fixed = WALS(factors=factors, iterations=100, center="none", regularization=1e-5)
-        scores = fixed.model_copy(update={"unobserved_weight": weight}).fit(data).scores(np.arange(8)).numpy()
+        scores = fixed.model_copy(update={"unobserved_weight": weight}).fit(data).scores(np.arange(8))
         return scores[:4, 4:], scores[4:, :4]
 
     one, other = between(1, 0.0)

@@ -54,7 +54,7 @@ def test_rows_are_put_in_the_order_of_the_data(tmp_path: Path, tiny: Interaction
         "item_bias": [0.4, 0.3, 0.2, 0.1],
         "mean": 100.0,
     }
-    scores = factors(tmp_path, **shuffled, **ids).fit(tiny).scores(EVERYONE).numpy()
+    scores = factors(tmp_path, **shuffled, **ids).fit(tiny).scores(EVERYONE)
     expected = ARRAYS["user_factors"] @ ARRAYS["item_factors"].T
     expected = expected + np.array([10.0, 20.0, 30.0])[:, None] + np.array([0.1, 0.2, 0.3, 0.4]) + 100.0
     np.testing.assert_allclose(scores, expected)

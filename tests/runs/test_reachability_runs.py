@@ -107,7 +107,7 @@ def test_the_pair_that_climbs_most_has_its_best_action(run: Run, world: World) -
     model = ALS(factors=4).fit(train, rng=3)
     (user,) = train.users_at([row["user"]])
     acted = train.items_at(row["action_items"])
-    scores = model.respond(int(user), int(user), acted).scores(np.array(row["action_ratings"])).numpy()
+    scores = model.respond(int(user), int(user), acted).scores(np.array(row["action_ratings"]))
     free = np.setdiff1d(np.flatnonzero(~train.seen(np.array([user]))[0]), acted)
     chance = np.exp(scores[train.items_at([row["item"]])[0]]) / np.exp(scores[free]).sum()
     assert row["value"] == pytest.approx(chance, rel=1e-4)

@@ -151,7 +151,7 @@ class TestSamples:
         seed = trial.Loop(scenario=simulate.paper("topics-static"), recommender=TOP_POP).seeds(0)[1]
         users = np.sort(generator(seed, "measured", 0).choice(60, 25, replace=False))
         model = TOP_POP.fit(self.ENVIRONMENT.offline(400))
-        error = model.scores(users).numpy() - self.ENVIRONMENT.population(0).expected(users)
+        error = model.scores(users) - self.ENVIRONMENT.population(0).expected(users)
         assert found["population_rmse"] == pytest.approx(np.sqrt((error**2).mean()))
         assert "population_rmse is of 25 users drawn from 60." in found.summary()
 

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch import Tensor
 
 import recaudit as ra
 from recaudit import atomic, simulate
-from recaudit.arrays import IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.lists.exposure import Exposure
 from recaudit.data import Interactions
 from recaudit.errors import DamageWarning, InputError
@@ -95,7 +94,7 @@ class Wrapped(FittedModel):
     def __init__(self, inside: FittedModel) -> None:
         self.inside, self.data = inside, inside.data
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         return self.inside.scores(users)
 
 

@@ -5,10 +5,11 @@ from typing import get_args
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy.special import log_softmax, logsumexp
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.solvers.distance.distances import Distance, distance_between
 from recaudit.solvers.distance.own_item import VertexSolution, largest_distance
@@ -18,10 +19,10 @@ DISTANCES: list[Distance] = list(get_args(Distance))
 
 def twin(
     distance: Distance,
-    scores: torch.Tensor,
+    scores: FloatArray,
     items: np.ndarray,
-    options: torch.Tensor,
-    before: torch.Tensor,
+    options: FloatArray,
+    before: FloatArray,
     beta: float,
     target: int | None = None,
     changes: int | None = None,
@@ -31,22 +32,22 @@ def twin(
     `scores` (items,), `items` (actions,), `options` (actions, ratings) and `before` (actions,).
     """
 
-    def logs(values: torch.Tensor) -> torch.Tensor:
-        moved = scores.clone()
+    def logs(values: FloatArray) -> FloatArray:
+        moved = scores.copy()
         for item, value in zip(items, values, strict=True):
-            if item >= 0 and scores[item] > -torch.inf:
+            if item >= 0 and scores[item] > -np.inf:
                 moved[item] = value
-        found = torch.log_softmax(beta * moved, dim=0)
+        found = log_softmax(beta * moved)
         if target is None:
             return found
-        return torch.stack([found[target], torch.cat([found[:target], found[target + 1 :]]).logsumexp(0)])
+        return np.array([found[target], logsumexp(np.delete(found, target))])
 
     choices = [[*row.tolist()] for row in options]
     if changes is not None:
         choices = [[*row, value] for row, value in zip(choices, before.tolist(), strict=True)]
     best = 0.0
     for values in itertools.product(*choices):
-        after = torch.tensor(values, dtype=torch.float64)
+        after = np.array(values)
         if changes is not None and int((after != before).sum()) > changes:
             continue
         best = max(best, float(distance_between(distance, logs(before), logs(after))))
@@ -55,25 +56,25 @@ def twin(
 
 def random_problem(
     seed: int, viewers: int = 3, editors: int = 4, actions: int = 3, n: int = 12, ratings: int = 2
-) -> tuple[torch.Tensor, np.ndarray, torch.Tensor]:
+) -> tuple[FloatArray, np.ndarray, FloatArray]:
     """Scores with some items that are no candidates, edited items among the best and the worst, and their scores."""
     rng = np.random.default_rng(seed)
-    scores = torch.from_numpy(rng.normal(3, 1, (viewers, n)))
-    scores[torch.from_numpy(rng.random((viewers, n)) < 0.2)] = -torch.inf
+    scores = rng.normal(3, 1, (viewers, n))
+    scores[rng.random((viewers, n)) < 0.2] = -np.inf
     items = np.array([rng.permutation(n)[:actions] for _ in range(editors)])
     items[rng.random(items.shape) < 0.1] = -1
-    edited = torch.from_numpy(rng.normal(3, 1, (viewers, editors, actions, ratings + 1)))
+    edited = rng.normal(3, 1, (viewers, editors, actions, ratings + 1))
     return scores, items, edited
 
 
-def by_pair(found: VertexSolution, edited: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+def by_pair(found: VertexSolution, edited: FloatArray) -> tuple[np.ndarray, np.ndarray]:
     """Values (viewers, editors) and choices (viewers, editors, actions)."""
     return found.value.reshape(edited.shape[:2]), found.choices(edited.shape[2]).reshape(edited.shape[:3])
 
 
 def agrees(
     distance: Distance,
-    problem: tuple[torch.Tensor, np.ndarray, torch.Tensor],
+    problem: tuple[FloatArray, np.ndarray, FloatArray],
     beta: float,
     target: int | None = None,
     changes: int | None = None,
@@ -83,7 +84,7 @@ def agrees(
     values, _ = by_pair(found, edited)
     assert (found.status == np.where(np.isnan(found.value), "not_applicable", "solved")).all()
     for v, e in np.ndindex(values.shape):
-        shown = scores[v] > -torch.inf
+        shown = scores[v] > -np.inf
         if not shown.any() or (target is not None and not shown[target]):
             assert np.isnan(values[v, e])
             continue
@@ -118,8 +119,8 @@ def test_nothing_inside_the_box_is_farther_than_a_vertex(distance: Distance) -> 
     for seed in range(4):
         scores, items, edited = random_problem(seed, viewers=1, editors=1, actions=2, n=5)
         value = largest_distance(distance, scores, items, edited, 2.0).value[0]
-        low, high = edited[0, 0, :, :-1].min(dim=1).values, edited[0, 0, :, :-1].max(dim=1).values
-        grid = low[:, None] + (high - low)[:, None] * torch.linspace(0, 1, 25, dtype=torch.float64)
+        low, high = edited[0, 0, :, :-1].min(axis=1), edited[0, 0, :, :-1].max(axis=1)
+        grid = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, 25)
         assert value == pytest.approx(twin(distance, scores[0], items[0], grid, edited[0, 0, :, -1], 2.0), abs=1e-9)
 
 
@@ -139,8 +140,8 @@ def test_any_problem_agrees_with_the_twin(seed: int, distance: Distance, beta: f
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_an_edited_item_that_held_everything_can_fall(distance: Distance) -> None:
     """Where a difference of total and edited masses has no digit left: the edited item outweighs all by e^450."""
-    scores = torch.tensor([[4.5, 3.0, 2.9, 2.0, 1.0]], dtype=torch.float64)
-    edited = torch.tensor([[[[1.0, 5.0, 4.5]]]], dtype=torch.float64)
+    scores = np.array([[4.5, 3.0, 2.9, 2.0, 1.0]])
+    edited = np.array([[[[1.0, 5.0, 4.5]]]])
     problem = (scores, np.array([[0]]), edited)
     for beta in (30.0, 300.0):
         agrees(distance, problem, beta)
@@ -151,8 +152,8 @@ def test_an_edited_item_that_held_everything_can_fall(distance: Distance) -> Non
 
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_every_candidate_may_be_edited(distance: Distance) -> None:
-    scores = torch.tensor([[3.0, 2.0, -torch.inf]], dtype=torch.float64)
-    edited = torch.tensor([[[[1.0, 5.0, 3.0], [1.0, 4.0, 2.0]]]], dtype=torch.float64)
+    scores = np.array([[3.0, 2.0, -np.inf]])
+    edited = np.array([[[[1.0, 5.0, 3.0], [1.0, 4.0, 2.0]]]])
     for beta in (1.0, 40.0):
         agrees(distance, (scores, np.array([[0, 1]]), edited), beta)
 
@@ -162,8 +163,8 @@ def test_by_hand() -> None:
     # Highest: p = (1, 1, 2) / 4, q = (3, 1, 2) / 6. TV = 1/2 - 1/4 = 1/4. Lowest: q = (0.5, 1, 2) / 3.5, TV = 3/28.
     # L2 = sqrt((1/4)^2 + (1/12)^2 + (1/6)^2). KL = 1/2 log 2 + 1/6 log(2/3) + 1/3 log(2/3) = log(4/3) / 2.
     # H^2 = 1 - sqrt(1/8) - sqrt(1/24) - sqrt(1/6).
-    scores = torch.log(torch.tensor([[1.0, 1.0, 2.0]], dtype=torch.float64))
-    edited = torch.log(torch.tensor([[[[0.5, 3.0, 1.0]]]], dtype=torch.float64))
+    scores = np.log(np.array([[1.0, 1.0, 2.0]]))
+    edited = np.log(np.array([[[[0.5, 3.0, 1.0]]]]))
     expected: dict[Distance, float] = {
         "tv": 1 / 4,
         "l2": np.sqrt(1 / 16 + 1 / 144 + 1 / 36),
@@ -182,22 +183,21 @@ def test_by_hand() -> None:
 
 def test_the_choices_reach_the_value() -> None:
     scores, items, edited = random_problem(11, viewers=2, editors=3, actions=4)
-    low, high = edited[..., :-1].min(dim=3).values, edited[..., :-1].max(dim=3).values
+    low, high = edited[..., :-1].min(axis=3), edited[..., :-1].max(axis=3)
     for changes in (None, 2):
         found = largest_distance("hellinger", scores, items, edited, 2.0, changes=changes)
-        values, coded = by_pair(found, edited)
-        choices = torch.from_numpy(coded)
-        ends = torch.where(choices == 1, low, torch.where(choices == 2, high, edited[..., -1]))
+        values, choices = by_pair(found, edited)
+        ends = np.where(choices == 1, low, np.where(choices == 2, high, edited[..., -1]))
         for v, e in np.ndindex(values.shape):
             ours = twin("hellinger", scores[v], items[e], ends[v, e][:, None], edited[v, e, :, -1], 2.0)
             assert ours == pytest.approx(values[v, e], abs=1e-9)
             if changes is not None:
-                assert np.count_nonzero(choices[v, e].numpy()) <= changes
+                assert np.count_nonzero(choices[v, e]) <= changes
 
 
 def test_items_that_are_no_candidates_change_nothing() -> None:
-    scores = torch.tensor([[1.0, -torch.inf, 2.0]], dtype=torch.float64)
-    edited = torch.tensor([[[[1.0, 5.0, 3.0]], [[1.0, 5.0, 3.0]]]], dtype=torch.float64)
+    scores = np.array([[1.0, -np.inf, 2.0]])
+    edited = np.array([[[[1.0, 5.0, 3.0]], [[1.0, 5.0, 3.0]]]])
     found = largest_distance("kl", scores, np.array([[1], [-1]]), edited, 1.0)
     assert found.value.tolist() == [0.0, 0.0]
     assert found.vertex.tolist() == [0, 0]
@@ -206,7 +206,7 @@ def test_items_that_are_no_candidates_change_nothing() -> None:
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_scores_that_cannot_move_have_distance_zero(distance: Distance) -> None:
     scores, items, edited = random_problem(5)
-    still = edited[..., -1:].expand_as(edited)
+    still = np.broadcast_to(edited[..., -1:], edited.shape)
     for beta in (0.5, 50.0, 400.0):
         assert not np.nan_to_num(largest_distance(distance, scores, items, still, beta).value).any()
 
@@ -226,16 +226,16 @@ def test_what_cannot_be_solved_is_an_error() -> None:
     with pytest.raises(InputError, match=r"edited: received shape .* expected shape \(viewers, editors, actions"):
         largest_distance("tv", scores, items[:2], edited, 1.0)
     with pytest.raises(InputError, match=r"scores: received NaN"):
-        largest_distance("tv", torch.full_like(scores, torch.nan), items, edited, 1.0)
+        largest_distance("tv", np.full_like(scores, np.nan), items, edited, 1.0)
     with pytest.raises(InputError, match=r"edited: received NaN"):
-        largest_distance("tv", scores, items, edited * torch.nan, 1.0)
+        largest_distance("tv", scores, items, edited * np.nan, 1.0)
     with pytest.raises(InputError, match=r"changes: received 1 beside a target"):
         largest_distance("tv", scores, items, edited, 1.0, target=0, changes=1)
     with pytest.raises(InputError, match=r"beta"):
         largest_distance("tv", scores, items, edited, 0.0)
     many = np.arange(20)[None]
     with pytest.raises(InputError, match=r"20 actions, 1,048,576 vertices"):
-        largest_distance("tv", torch.zeros(1, 30), many, torch.zeros(1, 1, 20, 3), 1.0)
+        largest_distance("tv", np.zeros((1, 30)), many, np.zeros((1, 1, 20, 3)), 1.0)
 
 
 @pytest.mark.parametrize("distance", DISTANCES)

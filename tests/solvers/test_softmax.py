@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, minimize
@@ -12,9 +11,7 @@ from scipy.special import softmax
 
 from contracts.solver_contract import Problem, SoftmaxContract, random_problem, trained_like
 from recaudit.arrays import FloatArray
-from recaudit.solvers import Solution, maximize_softmax, maximize_softmax_batch
-from recaudit.solvers.batches import least_memory
-from recaudit.solvers.softmax import box_qp, newton
+from recaudit.solvers import Solution, batches, maximize_softmax, maximize_softmax_batch
 
 
 def solve(problem: Problem, tol: float = 1e-6, max_steps: int = 500) -> Solution:
@@ -53,21 +50,9 @@ class TestLittleMemory(SoftmaxContract):
 
     betas = (2.0, 100.0)
 
-    def solve(self, problem: Problem) -> Solution:
-        p = problem
-        items, actions = p.slope.shape
-        limit = least_memory(items, actions, targets=4)
-        return maximize_softmax(p.slope, p.intercept, p.targets, p.beta, p.lower, p.upper, memory_limit=limit)
-
-
-class TestStepsOfAnAccelerator(SoftmaxContract):
-    """All rows take the same quadratic steps at once, as on a GPU."""
-
-    betas = (2.0, 100.0)
-
     @pytest.fixture(autouse=True)
-    def batched_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(newton, "minimize_box_quadratics", box_qp.minimize_together)
+    def little_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(batches, "CPU_MEMORY", 40_000)
 
     def solve(self, problem: Problem) -> Solution:
         return solve(problem)
@@ -168,14 +153,12 @@ def test_actions_are_left_out_on_request() -> None:
     assert solution.actions.shape == (0, 4)
 
 
-def test_tensors_and_arrays_give_the_same_answer() -> None:
+def test_lists_and_arrays_give_the_same_answer() -> None:
     problem = random_problem(12)
 
-    tensors = maximize_softmax(
-        torch.from_numpy(problem.slope), torch.from_numpy(problem.intercept), torch.tensor([1, 2]), 1.5, 1, 5
-    )
+    lists = maximize_softmax(problem.slope.tolist(), problem.intercept.tolist(), [1, 2], 1.5, 1, 5)
 
-    assert tensors.value.tolist() == solve(replace(problem, targets=[1, 2])).value.tolist()
+    assert lists.value.tolist() == solve(replace(problem, targets=[1, 2])).value.tolist()
 
 
 def test_most_targets_of_a_long_list_need_few_evaluations_of_their_own() -> None:
@@ -185,14 +168,6 @@ def test_most_targets_of_a_long_list_need_few_evaluations_of_their_own() -> None
 
     assert solution.solved.all()
     assert solution.evaluations.mean() < 2
-
-
-def test_the_number_of_torch_threads_is_left_as_it_was() -> None:
-    before = torch.get_num_threads()
-
-    solve(random_problem(1))
-
-    assert torch.get_num_threads() == before
 
 
 # Rounded, so that hypothesis does not spend its time on denormal numbers.

@@ -5,14 +5,12 @@ from itertools import pairwise
 import numba
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recaudit.arrays import BoolArray, FloatArray
-from recaudit.errors import InputError
-from recaudit.solvers import maximize_softmax, maximize_softmax_batch
-from recaudit.solvers.batches import least_memory, plan_batches
+from recaudit.solvers import batches, maximize_softmax, maximize_softmax_batch
+from recaudit.solvers.batches import plan_batches
 
 
 def problems(count: int = 12, items: int = 30) -> tuple[FloatArray, FloatArray, BoolArray]:
@@ -48,12 +46,12 @@ def test_a_batch_is_its_problems_one_by_one() -> None:
         np.testing.assert_allclose(together.actions[mine], alone.actions, atol=1e-3)
 
 
-def test_the_memory_limit_does_not_change_the_answers() -> None:
+def test_batches_in_little_memory_have_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     slope, intercept, targets = problems()
 
     ample = maximize_softmax_batch(slope, intercept, targets, 2.0, 1, 5, tol=1e-9)
-    limit = least_memory(30, 3, targets=5)
-    tight = maximize_softmax_batch(slope, intercept, targets, 2.0, 1, 5, tol=1e-9, memory_limit=limit)
+    monkeypatch.setattr(batches, "CPU_MEMORY", 40_000)
+    tight = maximize_softmax_batch(slope, intercept, targets, 2.0, 1, 5, tol=1e-9)
 
     np.testing.assert_allclose(tight.value, ample.value, rtol=0, atol=1e-9)
     assert tight.solved.all()
@@ -61,16 +59,14 @@ def test_the_memory_limit_does_not_change_the_answers() -> None:
 
 def test_the_number_of_cores_does_not_change_the_answers() -> None:
     slope, intercept, targets = problems(count=5, items=1500)
-    before = torch.get_num_threads(), numba.get_num_threads()
+    before = numba.get_num_threads()
     try:
         answers = []
-        for cores in (1, min(2, before[1])):
-            torch.set_num_threads(cores)
+        for cores in (1, min(2, before)):
             numba.set_num_threads(cores)
             answers.append(maximize_softmax_batch(slope, intercept, targets, 2.0, 1, 5).value)
     finally:
-        torch.set_num_threads(before[0])
-        numba.set_num_threads(before[1])
+        numba.set_num_threads(before)
 
     assert answers[0].tolist() == answers[1].tolist()
 
@@ -97,25 +93,19 @@ def test_a_batch_without_targets_is_an_empty_answer() -> None:
     counts=st.lists(st.integers(0, 40), max_size=12),
     items=st.integers(1, 100_000),
     actions=st.integers(1, 20),
-    room=st.integers(1, 50),
-    on_cpu=st.booleans(),
+    memory=st.integers(1, 1 << 29),
 )
 def test_batches_cover_every_pair_once_and_name_its_problem(
-    counts: list[int], items: int, actions: int, room: int, on_cpu: bool
+    counts: list[int], items: int, actions: int, memory: int
 ) -> None:
-    batches = list(plan_batches(counts, items, actions, least_memory(items, actions) * room, on_cpu))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "CPU_MEMORY", memory)
+        planned = list(plan_batches(counts, items, actions))
 
     owner = np.repeat(np.arange(len(counts)), counts)
-    edges = [0, *(batch.pairs.stop for batch in batches)]
-    assert [batch.pairs.start for batch in batches] == edges[:-1]
+    edges = [0, *(batch.pairs.stop for batch in planned)]
+    assert [batch.pairs.start for batch in planned] == edges[:-1]
     assert edges[-1] == len(owner)
-    for batch, (start, stop) in zip(batches, pairwise(edges), strict=True):
+    for batch, (start, stop) in zip(planned, pairwise(edges), strict=True):
         assert stop > start
         assert set(owner[start:stop]) == set(batch.problems)
-
-
-def test_a_limit_too_small_for_one_problem_is_refused() -> None:
-    slope, intercept, targets = problems()
-
-    with pytest.raises(InputError, match=r"memory_limit: received 1000 bytes for each core; expected at least"):
-        maximize_softmax_batch(slope, intercept, targets, 2.0, 1, 5, memory_limit=1000)

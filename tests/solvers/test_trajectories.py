@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-import torch
 from scipy.special import logsumexp
 
 from recaudit.data import Interactions
@@ -20,11 +19,11 @@ from recaudit.solvers.trajectories import (
     AscentSettings,
     RollOutProblem,
     TrajectorySolution,
-    ascend_after_top1,
     maximize_after_stars,
     maximize_after_top1,
     reach_top_after_top1,
 )
+from recaudit.solvers.trajectories.ascent import ascend_after_top1
 from recaudit.solvers.trajectories.polytope import SINGLE_POINT, RatingCell, enumerate_cells
 from recaudit.solvers.trajectories.problem import without
 from recaudit.solvers.trajectories.relaxation import bound_beyond
@@ -76,9 +75,9 @@ class Naive:
             if items:
                 response = self.model.respond_in_turn(self.user, np.array(items))
                 assert isinstance(response, AffineResponse)
-                self._known[items] = response.slope.numpy(), response.intercept.numpy()
+                self._known[items] = response.slope, response.intercept
             else:
-                now = self.model.scores(np.array([self.user]))[0].numpy()
+                now = self.model.scores(np.array([self.user]))[0]
                 self._known[items] = np.zeros((len(now), 0)), now
         slope, intercept = self._known[items]
         return slope @ ratings + intercept
@@ -218,8 +217,8 @@ def test_stars_are_all_tried(name: str, policy: Policy) -> None:
     best = np.full(len(naive.shown), np.nan)
     for ratings in itertools.product(STARS, repeat=3):
         left = naive.follow(np.array(ratings))[1]
-        allowed = torch.from_numpy(np.isfinite(left))
-        logs = policy.log_probabilities(torch.from_numpy(left)[None], allowed[None], naive.ties)[0].numpy()
+        allowed = np.isfinite(left)
+        logs = policy.log_probabilities(left[None], allowed[None], naive.ties)[0]
         best = np.fmax(best, np.where(np.isfinite(left), logs, np.nan))
     np.testing.assert_allclose(found.value, best[naive.targets], atol=1e-9)
     np.testing.assert_array_equal(found.status == "solved", ~np.isnan(best[naive.targets]))

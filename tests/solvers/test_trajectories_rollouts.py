@@ -71,9 +71,9 @@ def test_gradient_steps_are_taken_one_after_the_other(regularization: float) -> 
         q = model.item_factors[item]
         v = (1 - step * regularization) * v + step * q * (rating - offset[item] - q @ v)
 
-    found = model.respond_in_turn(USER, items).scores(ratings).numpy()
+    found = model.respond_in_turn(USER, items).scores(ratings)
     np.testing.assert_allclose(found, model.item_factors @ v + offset, atol=1e-12)
-    together = model.respond(USER, USER, items).scores(ratings).numpy()
+    together = model.respond(USER, USER, items).scores(ratings)
     assert np.abs(found - together).max() > 1e-3
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-import torch
 from scipy.optimize import minimize_scalar
 
 from recaudit.models.rollouts import RollOut
@@ -17,10 +16,10 @@ from recaudit.solvers.trajectories import (
     DrawSettings,
     RollOutProblem,
     TrajectorySolution,
-    ascend_after_draws,
     maximize_after_top1,
     maximize_one_draw,
 )
+from recaudit.solvers.trajectories.ascent import ascend_after_draws
 from recaudit.ties import TieKeys
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
@@ -79,9 +78,9 @@ def probabilities(drawn: Drawn, policy: Policy, items: tuple[int, ...], ratings:
     slope, intercept = state.affine()
     allowed = np.ones(len(intercept), dtype=bool)
     allowed[list(items)] = False
-    scores = torch.from_numpy(slope @ ratings + intercept)[None]
+    scores = (slope @ ratings + intercept)[None]
     ties = TieKeys.in_order(len(allowed))
-    return policy.log_probabilities(scores, torch.from_numpy(allowed)[None], ties)[0].exp().numpy()
+    return np.exp(policy.log_probabilities(scores, allowed[None], ties)[0])
 
 
 def expected(drawn: Drawn, f: FloatArray, target: int) -> float:

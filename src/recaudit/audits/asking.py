@@ -16,9 +16,7 @@ from typing import final
 
 import numpy as np
 import polars as pl
-import torch
-from scipy import stats
-from scipy.special import logsumexp
+from scipy.special import logsumexp, stdtrit
 
 from recaudit.arrays import FloatArray
 from recaudit.errors import BudgetSpentError, InputError, SystemFailedError
@@ -45,7 +43,7 @@ class PointValue:
     """What an answer of the system comes to for a pair."""
 
     value: float  # what is to be as high as possible; -inf where there is nothing lower
-    scores: torch.Tensor  # (items,), or more of them: what the system answered
+    scores: FloatArray  # (items,), or more of them: what the system answered
     items: tuple[int, ...] = ()  # what was shown on the way to it, where something was
     height: float | None = None  # what a search climbs, where the value does not say which way is up; 0 at the top
 
@@ -86,7 +84,7 @@ class Visit:
         first, second = self._memories
         return Visit(self.model, queries, (first.shared(), second.shared()), self.random)
 
-    def scores(self, question: Callable[[BlackBox], torch.Tensor]) -> torch.Tensor:
+    def scores(self, question: Callable[[BlackBox], FloatArray]) -> FloatArray:
         """(items,): the answer to a question. It is asked twice, to see whether the system repeats itself."""
         scores = question(self.model)
         if not self.random and not self.model.system.repeats_itself:
@@ -149,8 +147,8 @@ class Visit:
         return Best(point, tuple(again), len(again), tried)
 
 
-def _same_scores(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return torch.allclose(one, other, rtol=0, atol=_SAME * float(one.abs().max()))
+def _same_scores(one: FloatArray, other: FloatArray) -> bool:
+    return np.allclose(one, other, rtol=0, atol=_SAME * float(np.abs(one).max()))
 
 
 def system_facts(model: FittedModel) -> dict[str, object]:
@@ -187,7 +185,7 @@ def expected_log(logs: FloatArray) -> tuple[float, float]:
         return value, min(value, top + float(np.log(share)))
     if not np.isfinite(logs).all():
         return value, -np.inf
-    limit = logs.mean() - stats.t.ppf(CONFIDENCE, count - 1) * logs.std(ddof=1) / np.sqrt(count)
+    limit = logs.mean() - stdtrit(count - 1, CONFIDENCE) * logs.std(ddof=1) / np.sqrt(count)
     return value, min(value, float(limit))
 
 

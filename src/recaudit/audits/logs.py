@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any, final
 
 import numpy as np
-import torch
 
 from recaudit.arrays import IntArray
 from recaudit.audits.audit import Subject
@@ -59,17 +58,17 @@ def rating_facts(
         return facts
     responses = [model.respond(user, user, row[row >= 0]) for user, row in zip(some.tolist(), rows, strict=True)]
     without, clicked = (
-        torch.stack([response.scores(np.full(len(response.items), rating)) for response in responses])
+        np.stack([response.scores(np.full(len(response.items), rating)) for response in responses])
         for rating in (0.0, log.scale[0])
     )
     scores = model.scores(some)
-    none = _SAME * float(scores.abs().max())
-    if float((clicked - without).abs().max()) <= none:
+    none = _SAME * float(np.abs(scores).max())
+    if float(np.abs(clicked - without).max()) <= none:
         raise NotSupportedError(
             f"Every rating of this log is {log.scale[0]:g}, and to this {model.called} a rating of 0 is like "
             "any other: whether somebody clicks or not cannot be asked of it. EASE and SLIM, not centred, know."
         )
-    apart = float((without - scores).abs().max())
+    apart = float(np.abs(without - scores).max())
     return facts | {"zero": "no rating" if apart <= none else "the lowest rating, which is not the same as none"}
 
 

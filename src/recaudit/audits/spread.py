@@ -16,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
-import torch
 from scipy.optimize import brentq
 
 from recaudit.arrays import FloatArray, IntArray
@@ -188,9 +187,9 @@ def _rows(model: FittedModel, candidates: Candidates, users: IntArray) -> list[F
         scores = model.scores(users)
     except FAILURES as failure:
         return failure
-    allowed = torch.from_numpy(candidate_items(model.data, users, None, candidates)) & model.may_show(scores)
+    allowed = candidate_items(model.data, users, None, candidates) & model.may_show(scores)
     check_finite(scores, allowed)
-    rows = (own[mask] for own, mask in zip(scores.numpy(), allowed.numpy(), strict=True))
+    rows = (own[mask] for own, mask in zip(scores, allowed, strict=True))
     return [own - own.max(initial=-np.inf) for own in rows]
 
 

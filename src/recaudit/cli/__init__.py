@@ -1,4 +1,4 @@
-"""The command line. Only typer and rich are imported here: `--help` must not wait for torch."""
+"""The command line. Only typer and rich are imported here: `--help` must not wait for numba."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from recaudit.errors import DataError
 if TYPE_CHECKING:
     from recaudit.data.datasets import Dataset
 
-_PACKAGES = ("recaudit", "numpy", "scipy", "torch", "numba", "polars", "narwhals", "pydantic", "altair")
+_PACKAGES = ("recaudit", "numpy", "scipy", "numba", "polars", "narwhals", "pydantic", "altair")
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ def examine() -> Diagnosis:
     problems: list[str] = []
     versions = {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}}
     problems += [f"{name} is not installed: run 'pip install recaudit' again." for name, v in versions.items() if not v]
+    versions["torch"] = _version("torch")  # optional: the extra `torch`
     looked_in, data = _data(problems)
     return Diagnosis(
         versions=versions,
@@ -91,11 +92,13 @@ def _version(package: str) -> str | None:
 
 
 def _device(problems: list[str]) -> str:
+    if _version("torch") is None:
+        return "CPU"
     try:
         import torch
     except (ImportError, OSError) as error:
-        problems.append(f"torch cannot be loaded ({error}): install it again.")
-        return "none"
+        problems.append(f"torch cannot be loaded ({error}): run pip install 'recaudit[torch]' again.")
+        return "CPU"
     if not torch.cuda.is_available():
         return "CPU"
     return f"CUDA ({torch.cuda.get_device_name()})"

@@ -40,7 +40,7 @@ _LOOK = 10.0
 """Seconds after which it is seen that a cluster has grown."""
 _ANSWERS = 60.0
 """Seconds within which a machine says what it has."""
-_SAME = ("recaudit", "numpy", "scipy", "torch", "numba", "polars")
+_SAME = ("recaudit", "numpy", "scipy", "numba", "polars", "torch")
 """Packages whose versions are those of this process on every machine: others would give other numbers."""
 
 
@@ -319,7 +319,11 @@ def _function(key: bytes, packed: list[Any]) -> Callable[[Any], Any]:
     if _work is None or _work[0] != key:
         _work = None
         (versions, path, folder), here = pickle.loads(packed[0]), _versions()
-        other = [f"{name} {here[name]}, not {there}" for name, there in versions.items() if here[name] != there]
+        other = [
+            f"{name} {here.get(name, 'missing')}, not {there}"
+            for name, there in versions.items()
+            if here.get(name) != there
+        ]
         if other:
             raise MachineError(
                 f"A machine of the cluster ({platform.node()}) has other versions than this one, and would give "
@@ -334,7 +338,12 @@ def _function(key: bytes, packed: list[Any]) -> Callable[[Any], Any]:
 
 @cache
 def _versions() -> dict[str, str]:
-    return {name: metadata.version(name) for name in _SAME}
+    """Return the versions of the packages in `_SAME` that are installed here."""
+    found = {}
+    for name in _SAME:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 _shown: dict[Any, Any] = {}

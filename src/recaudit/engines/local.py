@@ -52,7 +52,7 @@ class _Workers(Engine, ABC):
 @final
 @dataclass(frozen=True)
 class Threads(_Workers):
-    """Several pieces at a time, in threads: for work that spends its time in torch, numpy or numba."""
+    """Several pieces at a time, in threads: for work that spends its time in numpy or numba."""
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order."""

@@ -10,7 +10,6 @@ from functools import cache
 from typing import Any
 
 import numba
-import torch
 
 from recaudit.arithmetic import one_thread
 from recaudit.engines.base import Answer, Piece
@@ -33,7 +32,6 @@ def own_cores(count: int) -> None:
 
 def own_process(count: int) -> None:
     """The same for a process that works for an engine and nobody else."""
-    torch.set_num_threads(max(1, count))
     own_cores(count)
 
 

@@ -9,7 +9,6 @@ from typing import Any, final
 
 import numpy as np
 import polars as pl
-import torch
 from numpy.typing import NDArray
 
 from recaudit.arrays import FloatArray, IntArray
@@ -71,7 +70,7 @@ class View:
         """With the response, if it is affine."""
         model, log, one = asked.model, asked.log, np.array([user])
         rows = np.flatnonzero(candidate_items(log, one, None, asked.candidates)[0])
-        base = model.scores(one)[0].numpy()[rows]
+        base = model.scores(one)[0][rows]
         if model.response is None:
             return cls(asked, user, rows[:0], base[:0], rows, base, None)
         items = asked.actions.items(model, one, asked.rng, log)
@@ -79,7 +78,7 @@ class View:
         acted = items[0] >= 0
         items, now = items[0, acted], now[acted]
         if model.response is DifferentiableResponse:
-            base = model.respond(user, user, items).scores(now).numpy()[rows]
+            base = model.respond(user, user, items).scores(now)[rows]
         response = model.respond(user, user, items) if model.response is AffineResponse else None
         return cls(asked, user, items, now, rows, base, response if isinstance(response, AffineResponse) else None)
 
@@ -104,8 +103,8 @@ class View:
             "base": encoded(self.base, np.float64),
         }
         if self.response is not None:
-            found["slope"] = encoded(self.response.slope.numpy()[self.rows], np.float64)
-            found["intercept"] = encoded(self.response.intercept.numpy()[self.rows], np.float64)
+            found["slope"] = encoded(self.response.slope[self.rows], np.float64)
+            found["intercept"] = encoded(self.response.intercept[self.rows], np.float64)
         if len(self.acted) and self.response is not None:
             found |= self._solved()
         elif len(self.acted) and self.asked.model.response is DifferentiableResponse:
@@ -116,12 +115,12 @@ class View:
         """How the scores of this viewer follow another user's ratings: for the items that they move, and no others."""
         response = self.asked.model.respond(self.user, editor.user, editor.acted)
         assert isinstance(response, AffineResponse)
-        slope = response.slope.numpy()[self.rows]
+        slope = response.slope[self.rows]
         moved = np.flatnonzero(slope.any(axis=1))
         return {
             "moved": moved.tolist(),
             "slope": encoded(slope[moved], np.float64),
-            "intercept": encoded(response.intercept.numpy()[self.rows][moved], np.float64),
+            "intercept": encoded(response.intercept[self.rows][moved], np.float64),
         }
 
     def _solved(self) -> dict[str, Any]:
@@ -181,14 +180,14 @@ class View:
                 ratings = np.where(
                     stars == STAYS, self.now, asked.stars.values[np.minimum(stars, len(asked.stars.values) - 1)]
                 )
-                after = self._ranked(response.scores(ratings).numpy()[self.rows], free)
+                after = self._ranked(response.scores(ratings)[self.rows], free)
                 answer |= {"stars": stars.tolist(), "list": after[: asked.n].tolist()}
             found.append(answer)
         return found
 
     def _ranked(self, scores: FloatArray, free: NDArray[np.bool_]) -> IntArray:
         ties = self.asked.log.tie_keys(np.array([self.user])).columns(self.rows)
-        order = top_items(torch.from_numpy(scores)[None], torch.from_numpy(free)[None], int(free.sum()), ties)
+        order = top_items(scores[None], free[None], int(free.sum()), ties)
         return np.asarray(order[0])
 
     def _by_row(self, pairs: pl.DataFrame) -> list[tuple[int, dict[str, Any]]]:

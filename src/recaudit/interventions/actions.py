@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Annotated, final
 
 import numpy as np
-import torch
 from pydantic import Field
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.data.splits import leave_last
 from recaudit.errors import InputError, NotSupportedError
@@ -73,8 +72,8 @@ class Actions(ABC):
                 "and so what a change of it is, cannot be said. HistoryEdits can have a limit on changes; arrays of "
                 "your own are taken for ratings if you say predicts_ratings=True."
             )
-        scores = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0)))
-        return np.where(predicted, scores.clamp(*rating_range(model.data.scale)).numpy(), ratings)
+        scores = np.take_along_axis(model.scores(users), np.maximum(items, 0), axis=1)
+        return np.where(predicted, np.clip(scores, *rating_range(model.data.scale)), ratings)
 
 
 @specified
@@ -96,7 +95,7 @@ class HistoryEdits(CountedActions):
 
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
-        return _drawn(model, users, self.k, rng, torch.from_numpy((log or model.data).seen(users)))
+        return _drawn(model, users, self.k, rng, (log or model.data).seen(users))
 
 
 @final
@@ -106,7 +105,7 @@ class FutureEdits(CountedActions):
 
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
-        return _drawn(model, users, self.k, rng, torch.from_numpy(~(log or model.data).seen(users)))
+        return _drawn(model, users, self.k, rng, ~(log or model.data).seen(users))
 
 
 @final
@@ -117,7 +116,7 @@ class NextK(CountedActions):
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
         k = min(self.k, model.data.n_items)
-        scores, unseen = model.scores(users), torch.from_numpy(~(log or model.data).seen(users))
+        scores, unseen = model.scores(users), ~(log or model.data).seen(users)
         return top_items(scores, unseen & model.may_show(scores), k, model.data.tie_keys(users))
 
 
@@ -188,11 +187,11 @@ class Future:
     """How each next item is chosen: the top one, or drawn by this policy."""
 
 
-def _drawn(model: FittedModel, users: IntArray, k: int, rng: int, among: torch.Tensor) -> IntArray:
+def _drawn(model: FittedModel, users: IntArray, k: int, rng: int, among: BoolArray) -> IntArray:
     """k of the items in `among` (users, items), uniformly; a user's draw follows from the seed and the ids."""
     data = model.data
     draws = uniforms(derive(rng, "actions"), data.user_keys[users][:, None], data.item_keys[None, :])
-    return top_items(torch.from_numpy(draws), among, min(k, data.n_items), data.tie_keys(users))
+    return top_items(draws, among, min(k, data.n_items), data.tie_keys(users))
 
 
 def _check_distinct(ids: Sequence[int | str], items: Sequence[int | str]) -> None:

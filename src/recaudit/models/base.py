@@ -9,11 +9,9 @@ from itertools import pairwise
 from typing import ClassVar, Literal, Self, get_type_hints
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from recaudit import models
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import BLOCK
 from recaudit.errors import InputError, NotSupportedError
@@ -126,7 +124,7 @@ class FittedModel(ABC):
         return f"as {self.called} says of itself"
 
     @abstractmethod
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items), double precision: the score of every item, seen ones too."""
 
     def score_vectors(self) -> ScoreVectors | None:
@@ -136,9 +134,9 @@ class FittedModel(ABC):
         """
         return None
 
-    def may_show(self, scores: Tensor) -> Tensor:
+    def may_show(self, scores: FloatArray) -> BoolArray:
         """(users, items): whether an item of these `scores` (users, items) is ever shown; here every item is."""
-        return torch.ones_like(scores, dtype=torch.bool)
+        return np.ones(scores.shape, dtype=bool)
 
     def own_lists(self, users: IntArray) -> IntArray | None:
         """(len(users), longest): positions of the items that a system shows, in its order, -1 where there is none.
@@ -162,7 +160,7 @@ class FittedModel(ABC):
         for block, (start, end) in enumerate(pairwise(ends)):
             pairs = order[start:end]
             scores = self.scores(distinct[block * size : (block + 1) * size])
-            out[pairs] = scores[torch.from_numpy(row[pairs] - block * size), torch.from_numpy(items[pairs])].numpy()
+            out[pairs] = scores[row[pairs] - block * size, items[pairs]]
         return out
 
     def with_recommender(self, recommender: Recommender | None) -> Self:
@@ -182,23 +180,23 @@ class FittedModel(ABC):
         """How the viewer's scores of all items move when the editor rates `items` (positions) anew."""
         raise no_response(self)
 
-    def own_responses(self, users: IntArray, items: IntArray, device: str = "cpu") -> AffineResponses:
+    def own_responses(self, users: IntArray, items: IntArray) -> AffineResponses:
         """How each user's scores move when they rate their own row of `items` (users, actions) anew.
 
         -1 in a row fills up for users with fewer actions. The same numbers as `respond(user, user, ...)`; a model
-        may answer for many users at once, and on the `device` where its answer goes.
+        may answer for many users at once.
         """
         check_affine(self)
         items = check_action_rows(items, self.data.n_items)
-        slope = torch.zeros(len(users), self.data.n_items, items.shape[1], dtype=torch.float64)
-        intercept = torch.empty(len(users), self.data.n_items, dtype=torch.float64)
+        slope = np.zeros((len(users), self.data.n_items, items.shape[1]))
+        intercept = np.empty((len(users), self.data.n_items))
         for row, user in enumerate(users):
             acted = np.flatnonzero(items[row] >= 0)
             response = self.respond(int(user), int(user), items[row][acted])
             assert isinstance(response, AffineResponse)
-            slope[row][:, torch.from_numpy(acted)] = response.slope
+            slope[row][:, acted] = response.slope
             intercept[row] = response.intercept
-        return AffineResponses(slope.to(device), intercept.to(device))
+        return AffineResponses(slope, intercept)
 
     def respond_in_turn(self, user: int, items: IntArray) -> Response:
         """The user's scores after rating `items` one after the other, each moving the model before the next.

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from recaudit.arguments import shown
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
+from recaudit.torch_extra import require_torch
 
 if TYPE_CHECKING:
     from recaudit.models.base import FittedModel
@@ -40,6 +40,9 @@ def check_data(data: Interactions) -> None:
 
 def check_device(device: str) -> None:
     """That this machine has it."""
+    if device == "cpu":
+        return
+    torch = require_torch(f"computations on the device {device!r}")
     gpus = [f"cuda:{n}" for n in range(torch.cuda.device_count())]
     here = ["cpu", "cuda", *gpus] if gpus else ["cpu"]
     if device not in here:
@@ -51,7 +54,7 @@ def check_device(device: str) -> None:
         )
 
 
-def check_fit(setting: str, received: object, remedy: str, *arrays: NDArray[np.floating[Any]] | torch.Tensor) -> None:
+def check_fit(setting: str, received: object, remedy: str, *arrays: NDArray[np.floating[Any]]) -> None:
     """That a fit ended in finite numbers; `setting` is the one that decides it."""
     if not all(bool(np.isfinite(array).all()) for array in arrays):
         raise InputError(

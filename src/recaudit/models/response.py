@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from recaudit.arithmetic import aligned, product
 from recaudit.arrays import FloatArray, IntArray
+from recaudit.torch_extra import require_torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Response(ABC):
@@ -21,7 +24,7 @@ class Response(ABC):
     """(actions,): positions of the items whose ratings are free."""
 
     @abstractmethod
-    def scores(self, ratings: FloatArray) -> Tensor:
+    def scores(self, ratings: FloatArray) -> FloatArray:
         """(items,): every score after `ratings` (actions,) are given."""
 
 
@@ -31,29 +34,32 @@ class AffineResponse(Response):
     """Scores as an affine function of the ratings given to the acted-on items: `s = slope @ a + intercept`."""
 
     items: IntArray
-    slope: Tensor
+    slope: FloatArray
     """(items, actions)"""
-    intercept: Tensor
+    intercept: FloatArray
     """(items,)"""
 
-    def scores(self, ratings: FloatArray) -> Tensor:
+    def scores(self, ratings: FloatArray) -> FloatArray:
         """See `Response`."""
-        return aligned(self.slope) @ torch.tensor(ratings, dtype=torch.float64) + self.intercept
+        after: FloatArray = self.slope @ np.asarray(ratings, dtype=np.float64) + self.intercept
+        return after
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class DifferentiableResponse(Response):
-    """Scores that autograd can follow, of no particular shape: a neural model's."""
+    """Scores that autograd can follow, of no particular shape: a neural model's. It needs torch."""
 
     items: IntArray
     batch_scores: Callable[[Tensor], Tensor]
     """(batch, actions) to (batch, items), double precision; gradients flow back to the ratings."""
 
-    def scores(self, ratings: FloatArray) -> Tensor:
+    def scores(self, ratings: FloatArray) -> FloatArray:
         """See `Response`."""
+        torch = require_torch("differentiable responses")
         with torch.no_grad():
-            return self.batch_scores(torch.tensor(ratings, dtype=torch.float64)[None])[0]
+            after: FloatArray = self.batch_scores(torch.tensor(ratings, dtype=torch.float64)[None])[0].numpy()
+        return after
 
 
 @final
@@ -62,10 +68,10 @@ class OpaqueResponse(Response):
     """Scores that can only be asked for, one query at a time: a remote system's."""
 
     items: IntArray
-    query: Callable[[FloatArray], Tensor]
+    query: Callable[[FloatArray], FloatArray]
     """(actions,) to (items,)."""
 
-    def scores(self, ratings: FloatArray) -> Tensor:
+    def scores(self, ratings: FloatArray) -> FloatArray:
         """See `Response`. One query."""
         return self.query(ratings)
 
@@ -73,9 +79,9 @@ class OpaqueResponse(Response):
 class AffineResponses(NamedTuple):
     """The responses of a block of users to their own edits, for solvers that work on many at once."""
 
-    slope: Tensor
+    slope: FloatArray
     """(users, items, actions): zeros in the columns of a user with fewer actions."""
-    intercept: Tensor
+    intercept: FloatArray
     """(users, items)"""
 
 
@@ -87,17 +93,20 @@ class EditedItems:
     A viewer's score of an edited item is `viewer_vectors[v] . vectors[e, t, g] + viewer_offset[v] + offset[e, t, g]`.
     """
 
-    vectors: Tensor
+    vectors: FloatArray
     """(editors, actions, ratings, factors): the vector of each edited item at each rating."""
-    offset: Tensor
+    offset: FloatArray
     """(editors, actions, ratings)"""
-    viewer_vectors: Tensor
+    viewer_vectors: FloatArray
     """(users, factors): of all users, by position."""
-    viewer_offset: Tensor
+    viewer_offset: FloatArray
     """(users,)"""
 
-    def scores(self, viewers: IntArray) -> Tensor:
+    def scores(self, viewers: IntArray) -> FloatArray:
         """(len(viewers), editors, actions, ratings): the viewers' scores of the edited items."""
-        who, shape = torch.from_numpy(viewers), self.vectors.shape[:3]
-        scores = product(self.viewer_vectors[who], self.vectors.flatten(0, 2)).reshape(len(who), *shape)
-        return scores.add_(self.viewer_offset[who][:, None, None, None] + self.offset)
+        *shape, factors = self.vectors.shape
+        scores = self.viewer_vectors[viewers] @ self.vectors.reshape(math.prod(shape), factors).T
+        scores = scores.reshape(len(viewers), *shape)
+        scores += self.offset
+        scores += self.viewer_offset[viewers][:, None, None, None]
+        return scores

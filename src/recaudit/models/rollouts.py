@@ -109,11 +109,11 @@ class ReplayedRollOut(RollOut):
 
     def _asked(self) -> tuple[FloatArray, FloatArray]:
         if not self.items:
-            scores = self.model.scores(np.array([self.user]))[0].numpy()
+            scores = self.model.scores(np.array([self.user]))[0]
             return np.zeros((len(scores), 0)), scores
         response = self.model.respond_in_turn(self.user, np.array(self.items))
         assert isinstance(response, AffineResponse)
-        return response.slope.numpy(), response.intercept.numpy()
+        return response.slope, response.intercept
 
 
 @final

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 import numpy as np
-import torch
 from pydantic import BaseModel
 
 from recaudit import models
@@ -70,8 +69,6 @@ def _encoded(value: object, place: str, data: Interactions, arrays: Arrays) -> J
         return value
     if value is data:
         return {"is": "log"}
-    if isinstance(value, torch.Tensor):
-        return {**_encoded(value.detach().cpu().numpy(), place, data, arrays), "is": "tensor"}
     if isinstance(value, np.ndarray) and value.dtype != object:
         turned = value.flags.f_contiguous and not value.flags.c_contiguous
         arrays[place] = value.T if turned else value
@@ -100,9 +97,8 @@ def _decoded(value: Json, data: Interactions, arrays: Arrays) -> Any:
     kind = value["is"]
     if kind == "log":
         return data
-    if kind in ("array", "tensor"):
-        array = arrays[value["at"]].T if value["turned"] else arrays[value["at"]]
-        return torch.from_numpy(array) if kind == "tensor" else array
+    if kind == "array":
+        return arrays[value["at"]].T if value["turned"] else arrays[value["at"]]
     if kind == "tuple":
         return tuple(_decoded(each, data, arrays) for each in value["of"])
     fields = {key: _decoded(each, data, arrays) for key, each in value["with"].items()}

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Annotated, ClassVar, Literal, Protocol, Self, final
 
 import numpy as np
-import torch
 from pydantic import (
     AfterValidator,
     Field,
@@ -17,7 +16,6 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from torch import Tensor
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
@@ -32,7 +30,7 @@ from recaudit.ties import TieKeys
 class Lister(Protocol):
     """What makes the lists of a log's users; picklable."""
 
-    def __call__(self, scores: Tensor, allowed: Tensor, users: IntArray, n: int, rng: int) -> IntArray:
+    def __call__(self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int, rng: int) -> IntArray:
         """(users, n): item positions, -1 for none, from (users, items) each and positions in the log (users,)."""
 
 
@@ -43,7 +41,9 @@ class ListPolicy(Specification, ABC):
     def lister(self, data: Interactions) -> Lister:
         """What makes the lists of this log's users; what it takes from the log is computed here, once."""
 
-    def propensities(self, scores: Tensor, allowed: Tensor, items: IntArray, ties: TieKeys | None = None) -> FloatArray:
+    def propensities(
+        self, scores: FloatArray, allowed: BoolArray, items: IntArray, ties: TieKeys | None = None
+    ) -> FloatArray:
         """(users, n): the probability of each item of lists (users, n), given those before it; 1 without chance."""
         return np.ones(items.shape)
 
@@ -66,23 +66,25 @@ class Policy(ListPolicy, ABC):
         return partial(self._lists, data)
 
     def _lists(
-        self, data: Interactions, scores: Tensor, allowed: Tensor, users: IntArray, n: int, rng: int
+        self, data: Interactions, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int, rng: int
     ) -> IntArray:
         keys = data.user_keys[users], data.item_keys
         return self.sample(scores, allowed, n, rng, *keys, data.tie_keys(users))
 
     @final
-    def propensities(self, scores: Tensor, allowed: Tensor, items: IntArray, ties: TieKeys | None = None) -> FloatArray:
+    def propensities(
+        self, scores: FloatArray, allowed: BoolArray, items: IntArray, ties: TieKeys | None = None
+    ) -> FloatArray:
         """(users, n): each place's probability among what the places before it left over."""
-        left, out = allowed.clone(), np.ones(items.shape)
+        left, out = allowed.copy(), np.ones(items.shape)
         rows = np.arange(len(items))
         for place, shown in enumerate(items.T if not self.certain else ()):
-            out[:, place] = np.exp(self.log_probabilities(scores, left, ties).numpy()[rows, shown])
+            out[:, place] = np.exp(self.log_probabilities(scores, left, ties)[rows, shown])
             left[rows, shown] = False
         return out
 
     @final
-    def log_probabilities(self, scores: Tensor, allowed: Tensor, ties: TieKeys | None = None) -> Tensor:
+    def log_probabilities(self, scores: FloatArray, allowed: BoolArray, ties: TieKeys | None = None) -> FloatArray:
         """Compute the log-probability of recommending each item; -inf where not `allowed`.
 
         Args:
@@ -96,8 +98,8 @@ class Policy(ListPolicy, ABC):
         """
         check_finite(scores, allowed)
         if self.singles_out_top:
-            scores = _is_top(scores, allowed, self._needed(ties)).double()
-        return self._log_probabilities(scores.double().masked_fill(~allowed, -torch.inf), allowed)
+            scores = _is_top(scores, allowed, self._needed(ties))
+        return self._log_probabilities(np.where(allowed, scores, -np.inf), allowed)
 
     def _needed(self, ties: TieKeys | None) -> TieKeys:
         if ties is None:
@@ -110,14 +112,14 @@ class Policy(ListPolicy, ABC):
         return ties
 
     @abstractmethod
-    def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
+    def _log_probabilities(self, scores: FloatArray, allowed: BoolArray) -> FloatArray:
         """As `log_probabilities`; scores are double, finite where allowed and -inf elsewhere."""
 
     @final
     def sample(
         self,
-        scores: Tensor,
-        allowed: Tensor,
+        scores: FloatArray,
+        allowed: BoolArray,
         n: int,
         rng: int,
         users: Keys,
@@ -135,24 +137,22 @@ class Policy(ListPolicy, ABC):
         return self._sample(scores, allowed, n, rng, users, items, ties)
 
     def _sample(
-        self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys, ties: TieKeys | None
+        self, scores: FloatArray, allowed: BoolArray, n: int, rng: int, users: Keys, items: Keys, ties: TieKeys | None
     ) -> IntArray:
         """As `sample`, for a policy whose probabilities keep their ratios when items are taken away."""
         # Adding Gumbel noise to the log-probabilities and taking the n largest is drawing n without replacement
         # (Plackett-Luce). Items at -inf come after all others, each as likely as the next.
         logs, chance = self.log_probabilities(scores, allowed, ties), uniforms(rng, users[:, None], items[None, :])
-        drawn = logs + torch.from_numpy(-np.log(-np.log(chance)))
-        never = logs == -torch.inf
-        last = drawn.masked_fill(never, torch.inf).amin(dim=1, keepdim=True)
-        order = torch.where(never, last - 2 + torch.from_numpy(chance), drawn)
+        drawn = logs - np.log(-np.log(chance))
+        never = logs == -np.inf
+        last = np.where(never, np.inf, drawn).min(axis=1, keepdims=True)
+        order = np.where(never, last - 2 + chance, drawn)
         return top_items(order, allowed, n, TieKeys(users, items))
 
 
-def check_finite(scores: Tensor, allowed: Tensor) -> None:
+def check_finite(scores: FloatArray, allowed: BoolArray) -> None:
     """That every allowed item has a score to go by."""
-    # numpy for what is on the CPU: waking torch's threads takes longer than looking.
-    values, mask = scores.detach().cpu().numpy(), allowed.cpu().numpy()
-    if not (np.isfinite(values) | ~mask).all():
+    if not (np.isfinite(scores) | ~allowed).all():
         raise InputError(
             "scores",
             received="NaN or infinite scores of allowed items",
@@ -199,8 +199,8 @@ class Top1(Policy):
     certain: ClassVar[bool] = True
     singles_out_top: ClassVar[bool] = True
 
-    def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        return torch.where(scores == 1, 0.0, -torch.inf).double()
+    def _log_probabilities(self, scores: FloatArray, allowed: BoolArray) -> FloatArray:
+        return np.where(scores == 1, 0.0, -np.inf)
 
 
 @final
@@ -249,11 +249,14 @@ class Softmax(Policy):
             )
         return self.beta
 
-    def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
+    def _log_probabilities(self, scores: FloatArray, allowed: BoolArray) -> FloatArray:
         beta = self.fixed_beta
         # At most 0, so that scores of any size stay safe.
-        below_best = torch.where(allowed, scores - scores.amax(dim=1, keepdim=True), 0.0)
-        return _log_normalised(beta * below_best, allowed)
+        with np.errstate(invalid="ignore", over="ignore"):
+            # Minus infinity less itself, where nothing is allowed; and scores so far apart that beta overflows.
+            below_best = np.where(allowed, scores - scores.max(axis=1, keepdims=True), 0.0)
+            logits = beta * below_best
+        return _log_normalised(logits, allowed)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
         return list(self._without_defaults().items())
@@ -274,21 +277,22 @@ class EpsilonGreedy(Policy):
     epsilon: float = Field(default=0.1, ge=0, le=1)
     """How often one of the other items is shown."""
 
-    def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        others = allowed.sum(dim=1, keepdim=True).double() - 1
-        rest = torch.log(torch.where(others > 0, self.epsilon / others.clamp(min=1), 0.0))
-        best = torch.log(torch.where(others > 0, 1 - self.epsilon, torch.ones_like(others)))
-        return torch.where(scores == 1, best, torch.where(allowed, rest, -torch.inf))
+    def _log_probabilities(self, scores: FloatArray, allowed: BoolArray) -> FloatArray:
+        others = allowed.sum(axis=1, keepdims=True) - 1
+        with np.errstate(divide="ignore"):  # the logarithm of 0
+            rest = np.log(np.where(others > 0, self.epsilon / np.maximum(others, 1), 0.0))
+            best = np.log(np.where(others > 0, 1 - self.epsilon, 1.0))
+        return np.where(scores == 1, best, np.where(allowed, rest, -np.inf))
 
     def _sample(
-        self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys, ties: TieKeys | None
+        self, scores: FloatArray, allowed: BoolArray, n: int, rng: int, users: Keys, items: Keys, ties: TieKeys | None
     ) -> IntArray:
         places = np.arange(n).astype(np.uint64)
         explored = uniforms(derive(rng, "explored"), users[:, None], places[None, :]) < self.epsilon
         # One random order of the items serves every place: whoever is left and not the best was not the best before,
         # and so lost in every draw so far; the order among them is still drawn uniformly. At most n of its first
         # n + 1 are taken or the best, and at most n - 1 of the n highest scores are taken.
-        chance = torch.from_numpy(uniforms(rng, users[:, None], items[None, :]))
+        chance = uniforms(rng, users[:, None], items[None, :])
         by_score = top_items(scores, allowed, n, self._needed(ties))
         by_chance = top_items(chance, allowed, n + 1, TieKeys(users, items))
         out = np.full((len(users), n), -1, dtype=np.int64)
@@ -314,12 +318,13 @@ class Power(Policy):
     power: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     """How sharply higher scores are preferred."""
 
-    def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        positive = scores.clamp(min=0)
-        largest = positive.amax(dim=1, keepdim=True)
+    def _log_probabilities(self, scores: FloatArray, allowed: BoolArray) -> FloatArray:
+        positive = np.maximum(scores, 0.0)
+        largest = positive.max(axis=1, keepdims=True)
         # Dividing by the largest keeps the ratio in [0, 1], so that no power overflows.
-        logs = self.power * torch.log(positive / torch.where(largest > 0, largest, 1.0))
-        return _log_normalised(torch.where(largest > 0, logs, 0.0), allowed)
+        with np.errstate(divide="ignore"):  # the logarithm of 0
+            logs = self.power * np.log(positive / np.where(largest > 0, largest, 1.0))
+        return _log_normalised(np.where(largest > 0, logs, 0.0), allowed)
 
 
 def _first(items: IntArray, passed: BoolArray) -> IntArray:
@@ -328,14 +333,16 @@ def _first(items: IntArray, passed: BoolArray) -> IntArray:
     return np.where(passed.all(axis=1), -1, found)
 
 
-def _is_top(scores: Tensor, allowed: Tensor, ties: TieKeys) -> Tensor:
-    """True at the top item of each row, nowhere in a row without any."""
-    top = torch.from_numpy(top_items(scores.cpu(), allowed.cpu(), 1, ties)).to(scores.device)
-    return torch.zeros_like(allowed).scatter_(1, top.clamp(min=0), top >= 0)
+def _is_top(scores: FloatArray, allowed: BoolArray, ties: TieKeys) -> FloatArray:
+    """1 at the top item of each row, 0 elsewhere."""
+    top = top_items(scores, allowed, 1, ties)
+    is_top = np.zeros(scores.shape)
+    np.put_along_axis(is_top, np.maximum(top, 0), top >= 0, axis=1)
+    return is_top
 
 
-def _log_normalised(logits: Tensor, allowed: Tensor) -> Tensor:
-    """Log-softmax over the allowed entries; a row without any is -inf throughout."""
-    masked = logits.masked_fill(~allowed, -torch.inf)
-    total = torch.logsumexp(masked, dim=1, keepdim=True)
-    return (masked - torch.where(torch.isfinite(total), total, 0.0)).masked_fill(~allowed, -torch.inf)
+def _log_normalised(logits: FloatArray, allowed: BoolArray) -> FloatArray:
+    """Log-softmax over the allowed entries, whose largest logit is 0; a row without any is -inf throughout."""
+    with np.errstate(divide="ignore"):  # the logarithm of 0, where nothing is allowed
+        total = np.log(np.where(allowed, np.exp(logits), 0.0).sum(axis=1, keepdims=True))
+    return np.where(allowed, logits - np.where(np.isfinite(total), total, 0.0), -np.inf)

@@ -6,18 +6,19 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, final
 
-import torch
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from recaudit import __version__, folders
 from recaudit.audits.facts import check_facts
 from recaudit.data import Interactions
 from recaudit.folders.manifest import MANIFEST, FileRecord, Record, damaged_manifest, field_words
+from recaudit.torch_extra import require_torch
 
 Seconds = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -276,14 +277,22 @@ class AuditRecord(Record):
         return {(step.model, step.audit) for step in steps}
 
 
-_PACKAGES = ("numpy", "scipy", "torch", "numba", "polars", "pydantic")
+_PACKAGES = ("numpy", "scipy", "numba", "polars", "pydantic")
 
 
 def versions(device: str = "cpu") -> dict[str, str]:
-    """Of Python, of recaudit and of everything that numbers come from; a GPU with its name."""
-    packages = {name: metadata.version(name) for name in _PACKAGES}
-    gpu = {"gpu": torch.cuda.get_device_name(device)} if device != "cpu" and torch.cuda.is_available() else {}
-    return {"python": platform.python_version(), "recaudit": __version__, **packages, **gpu}
+    """Return the versions of Python, of recaudit and of everything that numbers come from.
+
+    torch has a version only where it is installed. A run on a GPU has its name too.
+    """
+    found = {name: metadata.version(name) for name in _PACKAGES}
+    with suppress(metadata.PackageNotFoundError):
+        found["torch"] = metadata.version("torch")
+    if device != "cpu":
+        torch = require_torch("devices other than the CPU")
+        if torch.cuda.is_available():
+            found["gpu"] = torch.cuda.get_device_name(device)
+    return {"python": platform.python_version(), "recaudit": __version__, **found}
 
 
 def machine() -> str:

@@ -35,7 +35,7 @@ def _known_device(device: str) -> str:
 
 
 Device = Annotated[str, AfterValidator(_known_device)]
-"""What computes, by torch's name."""
+"""Device that computes, by the name that torch has for it."""
 
 
 def on_device(model: Model, device: str) -> Model:

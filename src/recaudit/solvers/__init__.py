@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from recaudit.solvers.discrete.maximize import maximize_softmax_discrete
-from recaudit.solvers.distance.maximize import maximize_distance
 from recaudit.solvers.lists.calibrated import CalibratedLists, calibrated_lists
 from recaudit.solvers.lists.objective import CategoryVectors
 from recaudit.solvers.power import maximize_power
@@ -22,7 +21,6 @@ __all__ = [
     "bound_slate",
     "calibrated_lists",
     "hull_vertices",
-    "maximize_distance",
     "maximize_power",
     "maximize_softmax",
     "maximize_softmax_batch",

@@ -8,27 +8,30 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from recaudit.arithmetic import core_count, one_thread
-from recaudit.solvers.checks import require
+from recaudit.engines.steady import one_blas_thread
 
 Part = TypeVar("Part")
 Found = TypeVar("Found")
 
 CPU_MEMORY = 1 << 29
-"""Bytes that a solve may hold for each core beside its input and its answer, unless another limit is given."""
+"""Bytes that a solve may hold for each core beside its input and its solution."""
 _DOUBLE = 8
-# On a CPU small problems are solved together up to this many (item, target) pairs; beyond, padding costs more.
-_CPU_PAIRS = 4_000_000
+# Small problems are solved together up to this many (item, target) pairs; beyond, padding costs more.
+_PAIRS = 4_000_000
 
 
 def run_on_cores(solve: Callable[[Part], Found], parts: Iterable[Part], cores: int | None = None) -> list[Found]:
-    """`solve` of every part, side by side on the cores (all there are), each call with torch on one thread:
-    splitting one part's matrix products over the cores would cost more in waiting for each other than it wins."""
+    """Return `solve` of every part, computed side by side on the cores (all there are).
+
+    Matrix products have one thread within a part: to split one part's products over the cores would cost more in
+    waiting for each other than it wins.
+    """
 
     def alone(part: Part) -> Found:
         with one_thread():
             return solve(part)
 
-    with ThreadPoolExecutor(cores or core_count()) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(cores or core_count()) as pool:
         return list(pool.map(alone, parts))
 
 
@@ -45,27 +48,21 @@ class Batch(NamedTuple):
     pairs: slice
 
 
-def least_memory(items: int, actions: int, targets: int = 1) -> int:
-    """Bytes that a problem of this size needs to be solved `targets` at a time."""
-    problem, target = _bytes_of(items, actions)
-    return 2 * (problem + targets * target)
-
-
 def working_memory(items: int, actions: int, targets: int, problems: int) -> int:
-    """Bytes that a core holds at most while it solves problems of this size on a CPU, with the default limit."""
+    """Return the bytes that a core holds at most while it solves problems of this size."""
     problem, target = _bytes_of(items, actions)
-    scores = _DOUBLE * max(items * targets, min(problems * items * targets, _CPU_PAIRS))
+    scores = _DOUBLE * max(items * targets, min(problems * items * targets, _PAIRS))
     return min(CPU_MEMORY // 2, scores) + min(CPU_MEMORY // 2, problem + targets * target)
 
 
-def plan_batches(counts: Sequence[int], items: int, actions: int, memory_limit: int, on_cpu: bool) -> Iterator[Batch]:
-    """Batches that cover all pairs in order; `counts` has the number of targets of each problem. Half of the limit is
-    for the evaluations, half for what is held of each problem and target; targets that do not fit are split."""
+def plan_batches(counts: Sequence[int], items: int, actions: int) -> Iterator[Batch]:
+    """Yield batches that cover all pairs in order; `counts` has the number of targets of each problem.
+
+    Half of the memory is for the evaluations, half for what is held of each problem and target; targets that do not
+    fit are split.
+    """
     problem_bytes, target_bytes = _bytes_of(items, actions)
-    room = memory_limit // 2
-    least = least_memory(items, actions)
-    expected = f"at least {least} for {items} items and {actions} actions"
-    require(memory_limit >= least, "memory_limit", f"{memory_limit} bytes for each core", expected)
+    room = CPU_MEMORY // 2
     together: list[int] = []
     start = end = 0
     for problem, count in enumerate(counts):
@@ -73,7 +70,7 @@ def plan_batches(counts: Sequence[int], items: int, actions: int, memory_limit: 
             continue
         pairs, problems = end - start + count, len(together) + 1
         full = problems * problem_bytes + pairs * target_bytes > room
-        if together and (full or (on_cpu and items * pairs > _CPU_PAIRS)):
+        if together and (full or items * pairs > _PAIRS):
             yield Batch(tuple(together), slice(start, end))
             together, start = [], end
         together.append(problem)

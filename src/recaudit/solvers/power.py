@@ -17,7 +17,6 @@ from functools import cached_property, partial
 from typing import final
 
 import numpy as np
-import torch
 from scipy.optimize import Bounds, minimize
 
 from recaudit.arrays import FloatArray
@@ -37,7 +36,7 @@ def maximize_power(
     scores = as_affine_scores(slope, intercept, lower, upper)
     tol = check_positive("tol", tol)
     problem = _PowerProblem(*scores, check_positive("power", power))
-    check_finite("scores", torch.from_numpy(problem.sizes))
+    check_finite("scores", problem.sizes)
     positions = as_positions("targets", targets, len(problem.intercept)).tolist()
     value, least, most, evaluations = np.empty((4, len(positions)))
     actions = np.empty((len(positions), len(problem.lower)))

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from recaudit.arithmetic import aligned
 from recaudit.arrays import FloatArray, IntArray
@@ -26,8 +24,11 @@ from recaudit.seeding import generator
 from recaudit.solvers.checks import require
 from recaudit.solvers.solution import Solution, lower_bounded
 
-Objective = Callable[[Tensor], Tensor]
-"""(points, K) to (points, problems), double precision: several objectives of the same variables; gradients flow."""
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Objective = Callable[[Tensor], Tensor]
+    """(points, K) to (points, problems), double precision: several objectives of the same variables; gradients flow."""
 
 EXHAUSTIVE = 4096
 """So many grid points are simply all evaluated."""
@@ -167,6 +168,8 @@ class _BestPoints:
     def try_all(self, points: FloatArray) -> None:
         """Evaluate every problem at `points` (points, K): the first that are tried."""
         self.evaluations += len(points)
+        import torch  # noqa: PLC0415  only objectives with gradients need it
+
         with torch.no_grad():
             parts = [self.objective(aligned(points[s : s + _ROWS])) for s in range(0, len(points), _ROWS)]
         values = np.nan_to_num(torch.cat(parts).numpy(), nan=-np.inf)
@@ -181,6 +184,8 @@ class _BestPoints:
 
     def evaluate(self, points: FloatArray, problem: IntArray, *, slopes: bool) -> tuple[FloatArray, FloatArray]:
         """Values (points,) and, on request, gradients (points, K) of each point's own problem; 0 for none."""
+        import torch  # noqa: PLC0415
+
         self.evaluations += len(points)
         values, gradients = np.empty(len(points)), np.zeros(points.shape)
         for start in range(0, len(points), _ROWS):

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import torch
 from scipy.optimize import linprog
+from scipy.spatial.distance import cdist
 
-from recaudit.arithmetic import product
 from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
 from recaudit.ranking import rank_of
 from recaudit.solvers.checks import (
@@ -82,19 +81,19 @@ def top1_margin(
     scores = as_affine_scores(slope, intercept, lower, upper)
     keys = TieKeys.in_order(len(scores[1])) if ties is None else ties
     problem = _MarginProblem(*scores, check_positive("tol", tol), exact, keys)
-    return problem.solve(as_positions("targets", targets, len(problem.intercept)).cpu().numpy())
+    return problem.solve(as_positions("targets", targets, len(problem.intercept)))
 
 
 def hull_vertices(points: Array, targets: Array, tol: float = 1e-9) -> HullVertices:
     """Which of the `targets` (targets,), positions, are vertices of the hull of all `points` (points, K): farther than
     `tol`, relative to the largest coordinate of the centred points, from the hull of the others. Of points that
     coincide none is a vertex."""
-    X = as_double("points", points, 2, "(points, K)").cpu()
-    require(0 not in X.shape, "points", f"shape {tuple(X.shape)}", "at least one point and one coordinate")
+    X = as_double("points", points, 2, "(points, K)")
+    require(0 not in X.shape, "points", f"shape {X.shape}", "at least one point and one coordinate")
     tol = check_positive("tol", tol)
-    positions = as_positions("targets", targets, len(X)).cpu().numpy()
-    centred = X - X.mean(dim=0)
-    unit = (centred / (float(centred.abs().max()) or 1.0)).numpy()
+    positions = as_positions("targets", targets, len(X))
+    centred = X - X.mean(axis=0)
+    unit = centred / (float(np.abs(centred).max()) or 1.0)
     level, ends = np.zeros(len(X)), np.ones(X.shape[1])
     problem = _MarginProblem(unit, level, -ends, ends, tol, False, TieKeys.in_order(len(X)))
 
@@ -152,8 +151,8 @@ class _MarginProblem(AffineScores):
         height = max(1, _BLOCK // len(self.intercept))
         for start in range(0, len(targets), height):
             rows = slice(start, start + height)
-            scores = product(actions[rows], self.slope) + torch.from_numpy(self.intercept)
-            out[rows] = rank_of(scores, torch.from_numpy(targets[rows]), self.ties.repeated(len(scores))) == 1
+            scores = actions[rows] @ self.slope.T + self.intercept
+            out[rows] = rank_of(scores, targets[rows], self.ties.repeated(len(scores))) == 1
         return out
 
     def _never(self, targets: IntArray, bound: FloatArray) -> BoolArray:
@@ -206,17 +205,17 @@ class _MarginProblem(AffineScores):
         """The action that is best against the rival that leaves least, and the margin it leaves, an upper bound: for
         rival j (b_i - b_j).m + c_i - c_j + sum_k h_k |b_ik - b_jk|, m and h the middle and half width of the box."""
         half = (self.upper - self.lower) / 2
-        scaled = torch.from_numpy(self.slope * half)
-        scores = torch.from_numpy(self.slope @ (self.lower + half) + self.intercept)
+        scaled = self.slope * half
+        scores = self.slope @ (self.lower + half) + self.intercept
         rivals, bounds = np.empty(len(targets), dtype=np.int64), np.empty(len(targets))
         height = max(1, _BLOCK // len(scores))
         for start in range(0, len(targets), height):
             rows = slice(start, start + height)
-            part = torch.from_numpy(targets[rows])
-            largest = scores[part, None] - scores + torch.cdist(scaled[part], scaled, p=1.0)
-            largest[torch.arange(len(part)), part] = torch.inf
-            values, positions = largest.min(dim=1)
-            rivals[rows], bounds[rows] = positions.numpy(), values.numpy()
+            part = targets[rows]
+            largest = scores[part, None] - scores + cdist(scaled[part], scaled, "cityblock")
+            largest[np.arange(len(part)), part] = np.inf
+            rivals[rows] = largest.argmin(axis=1)
+            bounds[rows] = largest[np.arange(len(part)), rivals[rows]]
         return np.where(self.slope[targets] > self.slope[rivals], self.upper, self.lower), bounds
 
     def _by_softmax(self, targets: IntArray) -> tuple[FloatArray, FloatArray]:

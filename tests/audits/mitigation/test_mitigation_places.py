@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from models.nonlinear import Nonlinear
 from recaudit.arrays import FloatArray, IntArray
@@ -37,7 +36,7 @@ def next_list(model: Any, policy: ListPolicy, user: int, rated: IntArray, rating
     allowed = ~data.seen(np.array([user]))
     allowed[0, rated] = False
     log = data.with_ratings(user, rated, ratings)
-    return set(policy.lister(log)(scores, torch.from_numpy(allowed), np.array([user]), k, 0)[0].tolist())
+    return set(policy.lister(log)(scores, allowed, np.array([user]), k, 0)[0].tolist())
 
 
 def reachable(model: Any, policy: ListPolicy, user: int, k: int, grid: list[float]) -> set[int]:
@@ -95,7 +94,7 @@ class TestWhatOthersCanReplace:
         found = ReplacementSearch(model, policy, lists, editors, 0)(viewers)
         lister = policy.lister(model.data)
         for row, viewer in enumerate(viewers.tolist()):
-            allowed = torch.from_numpy(~model.data.seen(np.array([viewer])))
+            allowed = ~model.data.seen(np.array([viewer]))
             for column, editor in enumerate(editors.tolist()):
                 if viewer == editor:
                     assert np.isnan(found[row, column])

@@ -7,9 +7,7 @@ from itertools import pairwise
 from typing import TypeVar, final
 
 import numpy as np
-import torch
 from scipy import sparse
-from torch import Tensor
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.calibration.measures import measurable
@@ -203,9 +201,9 @@ class Calibrator:
             if ids := getattr(policy, name):
                 mask[data.items_at(ids, name)] = True
 
-    def __call__(self, scores: Tensor, allowed: Tensor, users: IntArray, n: int, rng: int) -> IntArray:
+    def __call__(self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int, rng: int) -> IntArray:
         """(users, n): the lists."""
-        return self.solve(scores.numpy(), allowed.numpy(), users, n).lists
+        return self.solve(scores, allowed, users, n).lists
 
     def solve(
         self,
@@ -255,7 +253,7 @@ def transformed(scores: FloatArray, allowed: BoolArray, kind: ScoreTransform) ->
         return scores
     count = np.maximum(allowed.sum(axis=1, keepdims=True), 1)
     if kind == "rank":
-        place = shared_ranks(torch.from_numpy(scores), torch.from_numpy(allowed))
+        place = shared_ranks(scores, allowed)
         return np.asarray(np.where(allowed, 1 - (place - 1) / count, 0.0))
     if kind == "minmax":
         low = np.where(allowed, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)

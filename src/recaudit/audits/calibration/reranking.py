@@ -142,8 +142,8 @@ class CalibrationCurve(Audit):
         """(weights, lengths, 2, users): recall and C_KL; `relevant` (users, items). Scores are computed once."""
         policy, target = calibrator.policy, calibrator.target
         distance = partial(kl, smoothing=policy.smoothing)
-        known = model.scores(users)
-        scores, allowed = known.numpy(), ~model.data.seen(users) & model.may_show(known).numpy()
+        scores = model.scores(users)
+        allowed = ~model.data.seen(users) & model.may_show(scores)
         wanted = relevant[users].toarray() > 0
         found = np.empty((len(self.weights), len(self.k), len(METRICS), len(users)))
         for place, weight in enumerate(self.weights):

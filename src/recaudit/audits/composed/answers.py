@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.composed.pairs import ResolvedPairs, Rows
@@ -55,7 +54,7 @@ def at_given(outcome: Outcome, functional: Functional, at: At, pairs: ResolvedPa
                 int(pairs.viewers[viewer]), int(pairs.actors[actor]), pairs.acted[actor][acts]
             )
             before = scores[viewer] if pairs.given is None else response.scores(pairs.given[actor][acts])
-            both = torch.stack([before, response.scores(ratings[acts])])
+            both = np.stack([before, response.scores(ratings[acts])])
             if outcome.about_an_item:
                 value, baseline = (part[items] for part in _of_items(outcome, functional, pairs, viewer, both))
             else:
@@ -98,15 +97,15 @@ def _ratings(at: At, pairs: ResolvedPairs) -> FloatArray:
 
 
 def _of_items(
-    outcome: Outcome, functional: Functional, pairs: ResolvedPairs, viewer: int, scores: torch.Tensor
+    outcome: Outcome, functional: Functional, pairs: ResolvedPairs, viewer: int, scores: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """(items,) each: the number and the baseline by scores before and after (2, items); NaN for no candidate."""
     candidate = pairs.allowed[viewer]
-    allowed = torch.from_numpy(pairs.allowed[[viewer, viewer]])
+    allowed = pairs.allowed[[viewer, viewer]]
     if isinstance(outcome, PredictedRating):
-        before, after = scores.clamp(*rating_range(pairs.log.scale)).numpy()
+        before, after = scores.clip(*rating_range(pairs.log.scale))
     else:
-        before, after = pairs.policy.log_probabilities(scores, allowed, _ties(pairs, viewer, 2)).exp().numpy()
+        before, after = np.exp(pairs.policy.log_probabilities(scores, allowed, _ties(pairs, viewer, 2)))
     value = compared(functional, before, after)
     if isinstance(functional, RankGain):
         first, second = ranks(scores, allowed, _ties(pairs, viewer, 2))
@@ -119,9 +118,9 @@ def _ties(pairs: ResolvedPairs, viewer: int, count: int) -> TieKeys:
     return pairs.model.data.tie_keys(pairs.viewers[[viewer]]).repeated(count)
 
 
-def _apart(outcome: Outcome, functional: Functional, pairs: ResolvedPairs, viewer: int, scores: torch.Tensor) -> float:
+def _apart(outcome: Outcome, functional: Functional, pairs: ResolvedPairs, viewer: int, scores: FloatArray) -> float:
     """How far apart distributions or lists by scores before and after (2, items) are; NaN where there are none."""
-    allowed = torch.from_numpy(pairs.allowed[[viewer, viewer]])
+    allowed = pairs.allowed[[viewer, viewer]]
     if not allowed.any():
         return float("nan")
     if isinstance(functional, Moved):
@@ -162,8 +161,8 @@ def _own(pairs: ResolvedPairs) -> Iterator[_Range]:
     for row, user in enumerate(pairs.viewers):
         acts = pairs.acted[row] >= 0
         response = pairs.model.own_responses(np.array([user]), pairs.acted[row][acts][None, :])
-        slope, intercept = response.slope[0].numpy(), response.intercept[0].numpy()
-        before = pairs.model.scores(np.array([user]))[0].numpy()
+        slope, intercept = response.slope[0], response.intercept[0]
+        before = pairs.model.scores(np.array([user]))[0]
         if pairs.given is not None:
             before = slope @ pairs.given[row][acts] + intercept
         ends = np.stack([slope * low, slope * high])
@@ -179,7 +178,7 @@ def _others(pairs: ResolvedPairs) -> Iterator[_Range]:
     edited = pairs.model.edited_items(editors, acted, ratings)
     for viewer, user in enumerate(pairs.viewers):
         alone = np.array([user])
-        scores, moved = pairs.model.scores(alone).numpy(), edited.scores(alone)[0].numpy()
+        scores, moved = pairs.model.scores(alone), edited.scores(alone)[0]
         everybody_else = np.flatnonzero(editors != user)
         for block in np.split(everybody_else, range(_EDITORS, len(everybody_else), _EDITORS)):
             row, action = np.nonzero(acted[block] >= 0)
@@ -211,12 +210,11 @@ def _rows(outcome: Outcome, functional: Functional, pairs: ResolvedPairs, span: 
 
 def _probabilities(pairs: ResolvedPairs, span: _Range) -> tuple[FloatArray, FloatArray, FloatArray]:
     """(n, items) each: every item's probability before, at its lowest and at its highest."""
-    allowed = torch.from_numpy(np.repeat(pairs.allowed[[span.viewer]], len(span.actors), axis=0))
-
+    allowed = np.repeat(pairs.allowed[[span.viewer]], len(span.actors), axis=0)
     ties = _ties(pairs, span.viewer, len(span.actors))
 
     def shown(scores: FloatArray) -> FloatArray:
-        return np.asarray(pairs.policy.log_probabilities(torch.from_numpy(scores), allowed, ties).exp().numpy())
+        return np.exp(pairs.policy.log_probabilities(scores, allowed, ties))
 
     def best(own: FloatArray, others: FloatArray) -> FloatArray:
         """Each item at its score in `own`, everything else as in `others`."""

@@ -14,9 +14,8 @@ from typing import Annotated, Any, final
 
 import numpy as np
 import polars as pl
-import torch
 from pydantic import AfterValidator, BeforeValidator
-from scipy import stats
+from scipy.special import log_softmax
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.agency.sweeps import free_ratings_of
@@ -128,9 +127,9 @@ class Fidelity(Audit):
 
         seeds = [rng] if self.other_rng is None else [rng, self.other_rng]
         fits = {seed: Fits(recommender, rng=seed) for seed in seeds}
-        scores = model.scores(people).numpy()
-        noise = np.abs(fits[rng].of(model.data).scores(people).numpy() - scores).max(initial=0.0)
-        before = [scores if own else fits[seed].of(log).scores(people).numpy() for seed in seeds]
+        scores = model.scores(people)
+        noise = np.abs(fits[rng].of(model.data).scores(people) - scores).max(initial=0.0)
+        before = [scores if own else fits[seed].of(log).scores(people) for seed in seeds]
         distinct = list(dict.fromkeys(edit for edit in edits if edit is not None))
         refits = [partial(_refit, recommender, log, people, seed) for seed in seeds]
         after = [dict(zip(distinct, context.engine.map(refit, distinct, "fidelity"), strict=True)) for refit in refits]
@@ -150,7 +149,7 @@ class Fidelity(Audit):
             rows[-1] |= {"promised": pair["value"], **dict(zip(_REALISED, realised, strict=False))}
             if own:
                 response = _response(model, actions, edit)
-                ranked = scores[at], response.scores(np.array(edit.ratings)).numpy(), refitted[0]
+                ranked = scores[at], response.scores(np.array(edit.ratings)), refitted[0]
                 rows[-1] |= {name: _rank(*asked, some) for name, some in zip(_RANKS, ranked, strict=True)}
         numbers = dict.fromkeys(("baseline", "promised", *_REALISED, "error"), pl.Float64)
         schema: dict[str, Any] = {**numbers, **(dict.fromkeys(_RANKS, pl.Int64) if own else {}), "status": STATUS}
@@ -199,11 +198,10 @@ def _outcome(
         return None
     policy = audit.policy
     if isinstance(audit, Reachability):
-        scores = torch.from_numpy(after)[None]
-        return float(policy.log_probabilities(scores, torch.from_numpy(allowed)[None], ties)[0, item].exp())
+        return float(np.exp(policy.log_probabilities(after[None], allowed[None], ties)[0, item]))
     assert isinstance(policy, Softmax)
-    logits = (policy.fixed_beta * torch.from_numpy(scores[allowed]) for scores in (before, after))
-    return float(distance_between(audit.distance, *(torch.log_softmax(some, dim=0) for some in logits)))
+    logits = (policy.fixed_beta * scores[allowed] for scores in (before, after))
+    return float(distance_between(audit.distance, *map(log_softmax, logits)))
 
 
 def _rank(allowed: BoolArray, item: int, scores: FloatArray | None) -> int | None:
@@ -214,6 +212,8 @@ def _rank(allowed: BoolArray, item: int, scores: FloatArray | None) -> int | Non
 
 
 def _summary(pairs: pl.DataFrame, noise: float) -> pl.DataFrame:
+    from scipy import stats  # noqa: PLC0415  slow to import
+
     known = pairs.drop_nulls("realised")
     baseline, promised, realised, error = (
         known[name].to_numpy() for name in ("baseline", "promised", "realised", "error")
@@ -281,7 +281,7 @@ def _refit(recommender: Recommender, log: Interactions, users: IntArray, rng: in
     """(users, items): the scores of users (positions) after a refit, or why there are none."""
     edited = edit.written(log)
     try:
-        scores = recommender.fit(edited, rng).scores(users).numpy()
+        scores = recommender.fit(edited, rng).scores(users)
     except UNMEASURED as error:
         return reason_not_measured(error)
     return scores if np.isfinite(scores).all() else "the refitted model has scores that are NaN or infinite"

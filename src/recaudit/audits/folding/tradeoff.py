@@ -14,7 +14,6 @@ from typing import Any, Literal, final
 
 import numpy as np
 import polars as pl
-from scipy.stats import rankdata
 
 from recaudit.arguments import check_count, checked
 from recaudit.arrays import BoolArray, FloatArray
@@ -244,6 +243,8 @@ def spearman(first: pl.Series, second: pl.Series) -> float | None:
     """The correlation of the ranks; None where there are fewer than three points, or one side is all alike."""
     if len(first) < 3 or min(first.n_unique(), second.n_unique()) == 1:
         return None
+    from scipy.stats import rankdata  # noqa: PLC0415  slow to import
+
     return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
 
 

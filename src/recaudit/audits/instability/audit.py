@@ -37,7 +37,7 @@ from recaudit.metrics.groupings import groupings
 from recaudit.metrics.inference import Bounds
 from recaudit.metrics.metric import Metric
 from recaudit.models.base import FittedModel
-from recaudit.models.response import OpaqueResponse
+from recaudit.models.response import AffineResponse, OpaqueResponse
 from recaudit.policies import AnyPolicy, Softmax, Top1
 from recaudit.solvers.distance.distances import Distance, largest_distance
 from recaudit.specification import Count, Id, Number, Some
@@ -180,7 +180,13 @@ instability = Verb(Instability, InstabilityResult)
 
 
 def _check_follows(model: FittedModel) -> None:
-    """That scores follow others' ratings in a known way, however many pairs there are; else the model says why not."""
+    """Check that scores follow others' ratings in a way that has a solver; raise NotSupportedError if they do not."""
+    if model.response is AffineResponse and model.others_move == "any item":
+        raise NotSupportedError(
+            f"{model.called}: instability does not support affine responses in which a rating of another user moves "
+            "the scores of many items. Affine responses are supported if a rating moves the score of its own item "
+            "only. Query the model as a black box instead: ra.models.as_black_box(model), with a budget."
+        )
     if model.response is not OpaqueResponse and model.others_move != "rated items":
         model.respond(1, 0, np.zeros(1, dtype=np.int64))
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 import polars as pl
-import torch
 from numpy.typing import NDArray
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
@@ -120,9 +119,9 @@ class PairSolver(ABC):
         """(viewers, items): True at each viewer's candidates."""
         return candidate_items(self.log, viewers, None, self.audit.candidates)
 
-    def shown(self, scores: torch.Tensor, viewers: IntArray) -> torch.Tensor:
+    def shown(self, scores: FloatArray, viewers: IntArray) -> FloatArray:
         """(viewers, items): the scores, -inf where an item is no candidate."""
-        return scores.masked_fill(torch.from_numpy(~self.allowed(viewers)), -torch.inf)
+        return np.where(self.allowed(viewers), scores, -np.inf)
 
     def edited_items(self) -> IntArray:
         """(editors, actions): the items that each editor rates; -1 for none."""

@@ -1,4 +1,4 @@
-"""How pairs are answered: exactly where each rating moves its own item only, else pair by pair, or by asking."""
+"""How pairs are answered: exactly where each rating moves its own item only, else by ascent, or by asking."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from functools import cache
 from typing import NamedTuple, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy import stats
-from scipy.special import ndtri
+from scipy.special import log_softmax, ndtri, softmax, stdtrit
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import FAILURES, Asked, PointValue, Visit, check_budget
@@ -20,12 +18,11 @@ from recaudit.errors import NotSupportedError
 from recaudit.interventions import Future, Interval, Stars
 from recaudit.models.given.black_box import BlackBox
 from recaudit.models.given.queries import CONFIDENCE
-from recaudit.models.response import AffineResponse, OpaqueResponse
+from recaudit.models.response import OpaqueResponse
 from recaudit.policies import Power, Softmax
 from recaudit.seeding import derive
 from recaudit.solvers.batches import run_on_cores
 from recaudit.solvers.distance.distances import LARGEST, Distance, distance_between
-from recaudit.solvers.distance.maximize import maximize_distance
 from recaudit.solvers.distance.own_item import VertexSolution, largest_distance
 from recaudit.solvers.solution import Solution
 
@@ -67,7 +64,7 @@ class OwnItemSolver(PairSolver):
             part = slice(start, start + size)
             items, edited = self._items[part], self._scores(viewers, part)
             if audit.resolved_baseline == "scores":
-                edited[..., -1] = scores[:, torch.from_numpy(np.maximum(items, 0))]
+                edited[..., -1] = scores[:, np.maximum(items, 0)]
             found = largest_distance(
                 audit.distance, shown, items, edited, self.beta, target=self.target, changes=self.actions.changes
             )
@@ -78,10 +75,10 @@ class OwnItemSolver(PairSolver):
         upper = values if self._exact else np.full_like(values, LARGEST[audit.distance])
         return PairDistances(values, values, upper, np.full(values.shape, self._exact), self._items, best)
 
-    def _scores(self, viewers: IntArray, part: slice) -> torch.Tensor:
+    def _scores(self, viewers: IntArray, part: slice) -> FloatArray:
         """(viewers, editors of the part, actions, ratings): the viewers' scores of what the editors edit."""
         whole = replace(self._edited, vectors=self._edited.vectors[part], offset=self._edited.offset[part])
-        scores = torch.empty(len(viewers), *whole.vectors.shape[:3], dtype=torch.float64)
+        scores = np.empty((len(viewers), *whole.vectors.shape[:3]))
 
         def fill(start: int) -> None:
             few = slice(start, start + _EDITORS)
@@ -90,16 +87,15 @@ class OwnItemSolver(PairSolver):
         run_on_cores(fill, range(0, len(whole.vectors), _EDITORS))
         return scores
 
-    def _ratings(self, choices: NDArray[np.int8], edited: torch.Tensor) -> FloatArray:
+    def _ratings(self, choices: NDArray[np.int8], edited: FloatArray) -> FloatArray:
         """(viewers, editors, actions): as in `PairDistances`; `choices` of the same shape as in `VertexSolution`."""
-        lowest, highest = edited.argmin(dim=3).numpy(), edited.argmax(dim=3).numpy()
+        lowest, highest = edited.argmin(axis=3), edited.argmax(axis=3)
         at = np.where(choices == 1, lowest, highest)
         return np.where(choices > 0, self._grid[at], np.nan)
 
 
 class PairwiseSolver(PairSolver):
-    """A rating may move the scores of many items: branch and bound over the box of ratings for an affine response,
-    ascent for one that can be differentiated."""
+    """Gradient ascent for each pair, where a rating may move the scores of many items."""
 
     def _prepare(self) -> None:
         self.items = self.edited_items()
@@ -109,9 +105,9 @@ class PairwiseSolver(PairSolver):
         shape = (len(viewers), len(self.editors))
         value, upper, solved = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape, dtype=bool)
         best = np.full((*shape, self.items.shape[1]), np.nan)
-        scores, allowed = self.model.scores(viewers), torch.from_numpy(self.allowed(viewers))
+        scores, allowed = self.model.scores(viewers), self.allowed(viewers)
         acted = self.items >= 0
-        wanted = (viewers[:, None] != self.editors) & acted.any(axis=1) & allowed.any(dim=1).numpy()[:, None]
+        wanted = (viewers[:, None] != self.editors) & acted.any(axis=1) & allowed.any(axis=1)[:, None]
         for row, column in np.argwhere(wanted):
             found = self._pair(int(viewers[row]), column, acted[column], scores[row], allowed[row])
             at = row, column
@@ -119,27 +115,13 @@ class PairwiseSolver(PairSolver):
             best[row, column, acted[column]] = found.actions[0]
         return PairDistances(value, value, upper, solved, self.items, best)
 
-    def _pair(
-        self, viewer: int, column: int, acted: BoolArray, scores: torch.Tensor, allowed: torch.Tensor
-    ) -> Solution:
+    def _pair(self, viewer: int, column: int, acted: BoolArray, scores: FloatArray, allowed: BoolArray) -> Solution:
         editor, ratings, distance = int(self.editors[column]), self.ratings, self.audit.distance
         response = self.model.respond(viewer, editor, self.items[column, acted])
         factual = None if self.before is None else self.before[column, acted]
         start = scores if factual is None else response.scores(factual)
-        if not isinstance(response, AffineResponse):
-            seed = derive(self.rng, "instability", self.log.user_ids[viewer], self.log.user_ids[editor])
-            asked = response, start, allowed, self.beta, ratings, distance
-            return search_distance(*asked, start=factual, rng=seed)
-        return maximize_distance(
-            response.slope[allowed],
-            response.intercept[allowed],
-            torch.log_softmax(self.beta * start[allowed], dim=0),
-            self.beta,
-            ratings.low,
-            ratings.high,
-            distance,
-            values=ratings.values if isinstance(ratings, Stars) else None,
-        )
+        seed = derive(self.rng, "instability", self.log.user_ids[viewer], self.log.user_ids[editor])
+        return search_distance(response, start, allowed, self.beta, ratings, distance, start=factual, rng=seed)
 
 
 @final
@@ -178,7 +160,7 @@ class DrawnItemsSolver(PairSolver):
         value, lower, upper = (np.full(shape, np.nan) for _ in range(3))
         items = np.full((len(self.editors), 1), -1, dtype=np.int64)
         for column, editor in enumerate(self.editors):
-            unseen = torch.from_numpy(~self.log.seen(np.array([editor])))
+            unseen = ~self.log.seen(np.array([editor]))
             if unseen.sum() < self.future.k:
                 continue
             items[column] = 0  # there is something to rate
@@ -188,20 +170,17 @@ class DrawnItemsSolver(PairSolver):
         solved = np.full(shape, self.future.k == 1 and self._exact)
         return PairDistances(value, lower, upper, solved, items)
 
-    def _one_step(self, editor: int, unseen: torch.Tensor, block: _Block) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _one_step(self, editor: int, unseen: BoolArray, block: _Block) -> tuple[FloatArray, FloatArray, FloatArray]:
         """(viewers,) each: the value, and between what it is if the grid misses nothing."""
         alone = np.array([editor])
-        chances = self.future.follows.log_probabilities(
-            self.model.scores(alone), unseen, self.log.tie_keys(alone)
-        ).exp()
-        items = unseen[0].nonzero()[:, 0].numpy()
+        scores, ties = self.model.scores(alone), self.log.tie_keys(alone)
+        chances = np.exp(self.future.follows.log_probabilities(scores, unseen, ties))
+        items = np.flatnonzero(unseen[0])
         edited = self._edited(editor, items[:, None], block)
-        value = self._distances(block, items[:, None], edited) @ chances[0].numpy()[items]
+        value = self._distances(block, items[:, None], edited) @ chances[0, items]
         return value, value, value
 
-    def _many_steps(
-        self, editor: int, unseen: torch.Tensor, block: _Block
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _many_steps(self, editor: int, unseen: BoolArray, block: _Block) -> tuple[FloatArray, FloatArray, FloatArray]:
         """As `_one_step`."""
         items = self._drawn(editor, unseen, "choosing")
         wanted = self._wanted(items, self._edited(editor, items, block), block)
@@ -211,43 +190,43 @@ class DrawnItemsSolver(PairSolver):
         fresh = self._drawn(editor, unseen, "judging")
         edited = self._edited(editor, fresh, block)
         at = np.where(np.take(votes, fresh, axis=1) >= 0, edited.shape[3] - 2, 0)
-        chosen = edited.gather(3, torch.from_numpy(at)[..., None])
-        own = self._distances(block, fresh, torch.cat([chosen, edited[..., -1:]], dim=3))
+        chosen = np.take_along_axis(edited, at[..., None], axis=3)
+        own = self._distances(block, fresh, np.concatenate([chosen, edited[..., -1:]], axis=3))
         best = self._distances(block, fresh, edited)
         spread = _TAIL / np.sqrt(len(fresh))
         value, ceiling = own.mean(axis=1), best.mean(axis=1)
         low = np.maximum(0.0, value - spread * own.std(axis=1, ddof=1))
         return value, low, np.minimum(LARGEST[self.audit.distance], ceiling + spread * best.std(axis=1, ddof=1))
 
-    def _drawn(self, editor: int, unseen: torch.Tensor, purpose: str) -> IntArray:
+    def _drawn(self, editor: int, unseen: BoolArray, purpose: str) -> IntArray:
         """(draws, steps): trajectories, which follow from the seed and the editor's id."""
         scores, keys = self.model.scores(np.array([editor])), (self.log.user_keys[[editor]], self.log.item_keys)
         seeds = (derive(self.rng, "trajectory", purpose, draw) for draw in range(_DRAWS))
         sample = self.future.follows.sample
         return np.concatenate([sample(scores, unseen, self.future.k, seed, *keys) for seed in seeds])
 
-    def _wanted(self, items: IntArray, edited: torch.Tensor, block: _Block) -> FloatArray:
+    def _wanted(self, items: IntArray, edited: FloatArray, block: _Block) -> FloatArray:
         """(viewers, trajectories, steps): 1 where the last rating of the grid leads to the largest distance, -1 where
         the first does, 0 where the rating does not matter."""
         choices = self._largest(block, items, edited).choices(items.shape[1]).reshape(edited.shape[:3])
         rising = edited[..., -2] >= edited[..., 0]
-        higher = np.where(choices == 2, 1.0, -1.0) * np.where(rising.numpy(), 1.0, -1.0)
+        higher = np.where(choices == 2, 1.0, -1.0) * np.where(rising, 1.0, -1.0)
         return np.where(choices == 0, 0.0, higher)
 
-    def _distances(self, block: _Block, items: IntArray, edited: torch.Tensor) -> FloatArray:
+    def _distances(self, block: _Block, items: IntArray, edited: FloatArray) -> FloatArray:
         """(viewers, trajectories): the largest of each."""
         return self._largest(block, items, edited).value.reshape(len(block.viewers), -1)
 
-    def _largest(self, block: _Block, items: IntArray, edited: torch.Tensor) -> VertexSolution:
+    def _largest(self, block: _Block, items: IntArray, edited: FloatArray) -> VertexSolution:
         """Of each viewer and trajectory."""
         return largest_distance(self.audit.distance, block.shown, items, edited, self.beta, target=self.target)
 
-    def _edited(self, editor: int, items: IntArray, block: _Block) -> torch.Tensor:
+    def _edited(self, editor: int, items: IntArray, block: _Block) -> FloatArray:
         """(viewers, trajectories, steps, ratings + 1): the viewers' scores of the items at each rating, then before."""
         ratings = np.broadcast_to(self._grid, (*items.shape, len(self._grid)))
         moved = self.model.edited_items(np.full(len(items), editor), items, ratings)
-        before = block.scores[:, torch.from_numpy(items)][..., None]
-        return torch.cat([moved.scores(block.viewers), before], dim=3)
+        before = block.scores[:, items][..., None]
+        return np.concatenate([moved.scores(block.viewers), before], axis=3)
 
 
 @final
@@ -255,8 +234,8 @@ class _Block(NamedTuple):
     """Some viewers, and what they are shown before any edit."""
 
     viewers: IntArray
-    scores: torch.Tensor  # (viewers, items)
-    shown: torch.Tensor  # (viewers, items): -inf where an item is no candidate
+    scores: FloatArray  # (viewers, items)
+    shown: FloatArray  # (viewers, items): -inf where an item is no candidate
 
 
 @final
@@ -299,8 +278,8 @@ class BlackBoxSolver(PairSolver):
         check_budget(self.model, self.audit.budget, ANSWERS)
 
     def _solve(self, viewers: IntArray) -> PairDistances:
-        allowed = torch.from_numpy(self.allowed(viewers))
-        wanted = (viewers[:, None] != self.editors[None, :]) & allowed.any(dim=1).numpy()[:, None]
+        allowed = self.allowed(viewers)
+        wanted = (viewers[:, None] != self.editors[None, :]) & allowed.any(axis=1)[:, None]
         block = Visit.of(self.model, self.audit.budget)
         editors = {column: self._editor(block.pair(), column) for column in np.flatnonzero(wanted.any(axis=0)).tolist()}
         width = max([1, *(len(editor.acted) for editor in editors.values())])
@@ -349,7 +328,7 @@ def ask_distance(
     visit: Visit,
     pair: tuple[int, int, IntArray],
     factual: FloatArray | None,
-    allowed: torch.Tensor,
+    allowed: BoolArray,
     beta: float,
     ratings: Interval | Stars,
     distance: Distance,
@@ -364,18 +343,18 @@ def ask_distance(
     baseline, or None where it is the scores. `allowed` (items,): True at the viewer's candidates.
     """
     viewer = np.array([pair[0]])
-    among = allowed.nonzero()[:, 0]
+    among = np.flatnonzero(allowed)
 
     @cache
     def response(model: BlackBox) -> OpaqueResponse:
         return model.respond(*pair)
 
-    def start(model: BlackBox) -> torch.Tensor:
+    def start(model: BlackBox) -> FloatArray:
         return model.scores(viewer)[0] if factual is None else response(model).scores(factual)
 
     def outcome(model: BlackBox, point: FloatArray) -> PointValue:
-        scores = torch.stack([start(model), response(model).scores(point)])[:, among]
-        before, after = torch.log_softmax(beta * scores, dim=1)
+        scores = np.stack([start(model), response(model).scores(point)])[:, among]
+        before, after = log_softmax(beta * scores, axis=1)
         return PointValue(float(distance_between(distance, before, after)), scores)
 
     try:
@@ -386,13 +365,13 @@ def ask_distance(
     value = best.outcomes[0].value
     if best.fresh:
         chosen, *fresh = (
-            torch.softmax(beta * told.scores, dim=1) for told in (outcome(visit.model, best.point), *best.outcomes)
+            softmax(beta * told.scores, axis=1) for told in (outcome(visit.model, best.point), *best.outcomes)
         )
-        value = surely_moved(distance, chosen[1] > chosen[0], torch.stack(fresh))
+        value = surely_moved(distance, chosen[1] > chosen[0], np.stack(fresh))
     return Asked(visit.queries.asked, best.fresh), value, best.point
 
 
-def surely_moved(distance: Distance, event: torch.Tensor, shares: torch.Tensor) -> float:
+def surely_moved(distance: Distance, event: BoolArray, shares: FloatArray) -> float:
     """What the distance of two expected distributions is not below, with 97.5% confidence.
 
     `event` (candidates,): some items, chosen without looking at `shares` (answers, 2, candidates), random distributions
@@ -400,16 +379,17 @@ def surely_moved(distance: Distance, event: torch.Tensor, shares: torch.Tensor) 
     and Schwarz, once it is divided by the length of the event's centred indicator). The probability of the event has
     Student's limits, which assume that it varies normally; where it takes one or two values only, nothing is sure.
     """
-    draws = shares[:, :, event].sum(dim=2).numpy()
+    draws = shares[:, :, event].sum(axis=2)
     count = len(draws)
     if any(len(np.unique(np.round(column, 9))) <= 2 for column in draws.T):
         return 0.0
-    reach = stats.t.ppf((1 + CONFIDENCE) / 2, count - 1) * draws.std(axis=0, ddof=1) / np.sqrt(count)
+    reach = stdtrit(count - 1, (1 + CONFIDENCE) / 2) * draws.std(axis=0, ddof=1) / np.sqrt(count)
     before, after = (draws.mean(axis=0) + reach * [1, -1]).clip(0, 1)
     if after <= before:
         return 0.0
     if distance == "l2":
         size, whole = int(event.sum()), len(event)
         return float((after - before) / np.sqrt(size * (1 - size / whole)))
-    two = torch.tensor([[before, 1 - before], [after, 1 - after]], dtype=torch.float64).log()
+    with np.errstate(divide="ignore"):  # a probability of 0
+        two = np.log([[before, 1 - before], [after, 1 - after]])
     return float(distance_between(distance, two[0], two[1]))

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Annotated, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic import Field
 from scipy import sparse
@@ -203,8 +202,8 @@ def _found(
     else:
         lists, scores, failed = recommend(users)
         if not gives_lists(model):
-            scores = scores.masked_fill(~model.may_show(scores), torch.nan)
-        held = scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy()
+            scores = np.where(model.may_show(scores), scores, np.nan)
+        held = scores[rows, items]
     hit = lists.items[rows] == items[:, None]
     return np.where(hit.any(axis=1), hit.argmax(axis=1) + 1, 0), held, lists, failed
 

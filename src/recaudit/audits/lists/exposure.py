@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 import polars as pl
 from numba import njit
-from scipy import sparse, stats
+from scipy import sparse
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.audit import Audit, Context, CountMetrics, ListAudit, Subject, Verb
@@ -126,7 +126,9 @@ def _centred_ranks(counts: FloatArray) -> FloatArray:
     whole = np.ascontiguousarray(counts, dtype=np.int64)
     if counts.size and counts.min() >= 0 and counts.max() < _HIGHEST and (whole == counts).all():
         return _ranks_by_counting(whole)
-    return np.asarray(stats.rankdata(counts, axis=1) - (counts.shape[1] + 1) / 2)
+    from scipy.stats import rankdata  # noqa: PLC0415  slow to import
+
+    return np.asarray(rankdata(counts, axis=1) - (counts.shape[1] + 1) / 2)
 
 
 @njit(nogil=True, cache=True)

@@ -121,10 +121,10 @@ class _MatchedShares:
     def __call__(self, users: IntArray) -> FloatArray:
         """Shape (users, models). NaN for a user whose scores are not all finite."""
         is_rated = self.reference.data.seen(users) | self.test.seen(users)
-        reference_scores = self.reference.scores(users).numpy()
+        reference_scores = self.reference.scores(users)
         shares = np.full((len(users), len(self.models)), np.nan)
         for column, model in enumerate(self.models):
-            scores = model.scores(users).numpy()
+            scores = model.scores(users)
             for row in np.flatnonzero(np.isfinite(scores).all(axis=1)):
                 held_out = self.test.history(int(users[row]))[0].astype(np.int64)
                 shares[row, column] = compute_matched_share(scores[row], reference_scores[row], held_out, is_rated[row])

@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import polars as pl
-import torch
 
 from recaudit.arguments import checked
 from recaudit.arrays import FloatArray, IntArray
@@ -67,7 +66,7 @@ class Recommend:
     n: int
     rng: int
 
-    def __call__(self, users: IntArray) -> tuple[Listed, torch.Tensor, dict[int, str]]:
+    def __call__(self, users: IntArray) -> tuple[Listed, FloatArray, dict[int, str]]:
         """The lists; every score (users, items), NaN where a system gave lists.
 
         What a system shows is taken as it is, seen items too; `NO_LIST` fills the rows of users without a known list.
@@ -76,7 +75,7 @@ class Recommend:
         if not isinstance(self.model, BlackBox):
             return *self._lists(users), {}
         lists = Listed(np.full((len(users), self.n), NO_LIST, dtype=np.int64), np.full(len(users), self.n))
-        scores = torch.full((len(users), self.model.data.n_items), torch.nan, dtype=torch.float64)
+        scores = np.full((len(users), self.model.data.n_items), np.nan)
         failed: dict[int, str] = {}
         one_answer = replace(self, model=self.model.with_earlier_answers)
         for row, user in enumerate(users):
@@ -88,14 +87,12 @@ class Recommend:
                 lists.items[row], lists.untied[row], scores[row] = own.items[0], own.untied[0], told[0]
         return lists, scores, failed
 
-    def _lists(self, users: IntArray) -> tuple[Listed, torch.Tensor]:
+    def _lists(self, users: IntArray) -> tuple[Listed, FloatArray]:
         model, every = self.model, np.full(len(users), self.n)
         if gives_lists(model):
-            return Listed(self._given(users), every), torch.tensor(torch.nan).double().expand(
-                len(users), model.data.n_items
-            )
+            return Listed(self._given(users), every), np.broadcast_to(np.nan, (len(users), model.data.n_items))
         scores = model.scores(users)
-        allowed = torch.from_numpy(~model.data.seen(users)) & model.may_show(scores)
+        allowed = ~model.data.seen(users) & model.may_show(scores)
         if self.ranks_by_score:
             check_finite(scores, allowed)
             return Listed(*top_items_and_ties(scores, allowed, self.n, model.data.tie_keys(users))), scores
@@ -212,10 +209,9 @@ def know_lists(model: FittedModel, lists: dict[ListPolicy, Listed]) -> None:
     _KNOWN[model] = dict(lists)
 
 
-def _scores_of(lists: IntArray, scores: torch.Tensor) -> FloatArray:
+def _scores_of(lists: IntArray, scores: FloatArray) -> FloatArray:
     """(users, n): the scores (users, items) of each list (users, n); NaN where it has no item."""
-    own = scores.gather(1, torch.from_numpy(np.maximum(lists, 0))).numpy()
-    return np.where(lists >= 0, own, np.nan)
+    return np.where(lists >= 0, np.take_along_axis(scores, np.maximum(lists, 0), axis=1), np.nan)
 
 
 def gives_lists(model: FittedModel) -> bool:

@@ -11,10 +11,7 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from recaudit.arithmetic import product
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.calibration.calibrator import systems_of
 from recaudit.data.interactions import Interactions
@@ -24,6 +21,7 @@ from recaudit.models.response import AffineResponse, DifferentiableResponse, Res
 from recaudit.policies import Lister, ListPolicy
 from recaudit.policies.calibrated import Calibrated
 from recaudit.ranking import top_items
+from recaudit.torch_extra import require_torch
 
 _APART = 1e-6
 """A gap wider than this part of the largest score keeps its sign on every machine, and is no chain of ties."""
@@ -83,7 +81,7 @@ class PlaceSearch:
             return kept
         alike = _kinds(policy, data) if isinstance(policy, Calibrated) else np.zeros(data.n_items, dtype=np.int64)
         low, high = rating_range(data.scale)
-        slope, intercept = response.slope.numpy(), response.intercept.numpy()
+        slope, intercept = response.slope, response.intercept
         largest = (np.abs(intercept) + np.abs(slope).sum(axis=1) * max(abs(low), abs(high))).max()
         for place, target in enumerate(targets.tolist()):
             rivals = np.flatnonzero(candidates & (alike == alike[target]))
@@ -134,17 +132,17 @@ class _RatedList:
         The first is a part of the largest score, rounded so that no rounding of scores decides.
         """
         scores = scores_at(self.response, points.reshape(-1, points.shape[2]))
-        allowed = torch.from_numpy(self.candidates).expand(scores.shape) & self.search.model.may_show(scores)
+        allowed = self.candidates & self.search.model.may_show(scores)
         k, own = self.search.lists.shape[1], np.repeat(targets, points.shape[1])
         rows = np.arange(len(own))
-        lists = self.lister(scores, allowed.contiguous(), np.full(len(own), self.user), k, self.search.rng)
-        others = scores.masked_fill(~allowed, -torch.inf).numpy()
+        lists = self.lister(scores, allowed, np.full(len(own), self.user), k, self.search.rng)
+        others = np.where(allowed, scores, -np.inf)
         height = others[rows, own]
         others[rows, own] = -np.inf
         place = max(0, others.shape[1] - k)
         with np.errstate(invalid="ignore"):  # two infinities, where hardly anything is left to show
             above: FloatArray = height - np.partition(others, place, axis=1)[:, place]
-        size = max(float(scores.abs().max()), np.finfo(np.float64).tiny)
+        size = max(float(np.abs(scores).max()), np.finfo(np.float64).tiny)
         lead = np.asarray(np.round(np.nan_to_num(above / size), 9), dtype=np.float64)
         return lead.reshape(points.shape[:2]), (lists == own[:, None]).any(axis=1).reshape(points.shape[:2])
 
@@ -154,8 +152,8 @@ class _RatedList:
             return []
         middle = scores_at(self.response, self.starts.mean(axis=0)[None])
         ties, k = self.search.model.data.tie_keys(np.array([self.user])), self.search.lists.shape[1]
-        rivals = top_items(middle, torch.from_numpy(self.candidates)[None], k, ties)[0]
-        slope = self.response.slope.numpy()
+        rivals = top_items(middle, self.candidates[None], k, ties)[0]
+        slope = self.response.slope
         ahead = slope[targets] - slope[rivals[rivals >= 0]].sum(axis=0) / max(1, (rivals >= 0).sum())
         return [np.where(ahead > 0, self.high, self.low)[:, None]]
 
@@ -188,23 +186,22 @@ class ReplacementSearch:
         if not len(own) or not len(others):
             return shares
         parts = [self._moved(viewer, own, int(editor)) for editor in self.editors[others]]
-        scores = torch.cat(parts)
-        allowed = torch.from_numpy(~self.model.data.seen(np.array([viewer]))).expand(scores.shape)
-        allowed = (allowed & self.model.may_show(scores)).contiguous()
+        scores = np.concatenate(parts)
+        allowed = ~self.model.data.seen(np.array([viewer])) & self.model.may_show(scores)
         lists = self._lister(scores, allowed, np.full(len(scores), viewer), self.lists.shape[1], self.rng)
         gone = 1 - np.isin(lists, own).sum(axis=1) / len(own)
         starts = np.cumsum([0, *map(len, parts[:-1])])
         shares[others] = np.maximum.reduceat(gone, starts)
         return shares
 
-    def _moved(self, viewer: int, own: IntArray, editor: int) -> Tensor:
+    def _moved(self, viewer: int, own: IntArray, editor: int) -> FloatArray:
         """(points, items): the viewer's scores after each of the ratings that are tried; `own` is the viewer's list."""
         rated = self.lists[editor][self.lists[editor] >= 0]
         low, high = rating_range(self.model.data.scale)
         response = self.model.respond(viewer, editor, rated)
         points = np.stack([np.full(len(rated), end) for end in (low, high)])
         if isinstance(response, AffineResponse):
-            slope = response.slope.numpy()
+            slope = response.slope
             away = slope.sum(axis=0) - 2 * slope[own].sum(axis=0)  # up with what is not in the list, down with what is
             start = np.where(away > 0, high, low)
             points = np.vstack([points, start[None], _one_changed(start[None], low, high)[0]])
@@ -215,14 +212,15 @@ class ReplacementSearch:
         return self.policy.lister(self.model.data)  # once for all pairs
 
 
-def scores_at(response: Response, points: FloatArray) -> Tensor:
+def scores_at(response: Response, points: FloatArray) -> FloatArray:
     """(points, items): every score after ratings (points, actions)."""
-    ratings = torch.from_numpy(points)
     if isinstance(response, AffineResponse):
-        return product(ratings, response.slope) + response.intercept
+        return points @ response.slope.T + response.intercept
     assert isinstance(response, DifferentiableResponse)
+    torch = require_torch("differentiable responses")
     with torch.no_grad():
-        return response.batch_scores(ratings)
+        scores: FloatArray = response.batch_scores(torch.from_numpy(points)).numpy()
+    return scores
 
 
 def _one_changed(points: FloatArray, low: float, high: float) -> FloatArray:

@@ -10,8 +10,6 @@ from typing import final
 
 import numpy as np
 import polars as pl
-import torch
-from torch import Tensor
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import FAILURES, Asked, PointValue, Visit, check_budget, expected_log
@@ -26,7 +24,7 @@ from recaudit.solvers.solution import Solution
 from recaudit.status import Status
 from recaudit.ties import TieKeys
 
-Answer = Callable[[BlackBox, FloatArray], tuple[tuple[int, ...], Tensor]]
+Answer = Callable[[BlackBox, FloatArray], tuple[tuple[int, ...], FloatArray]]
 """Ratings in, the items that come on the way and the scores (items,) after them out."""
 
 
@@ -36,7 +34,7 @@ class _Start:
     """What is known of a user before the search: one user, and positions of items throughout."""
 
     user: int
-    before: Tensor  # (items,): the scores of the baseline
+    before: FloatArray  # (items,): the scores of the baseline
     candidates: BoolArray  # (items,)
     able: bool = True  # whether the user can do anything
     acted: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -83,21 +81,20 @@ class AskMethod(SearchMethod, ABC):
         return self.model.lists if isinstance(self.model, BlackBox) and self.model.gives_ranks else None
 
     @final
-    def log_probabilities(self, scores: Tensor, allowed: Tensor, ties: TieKeys) -> Tensor:
+    def log_probabilities(self, scores: FloatArray, allowed: BoolArray, ties: TieKeys) -> FloatArray:
         """See `Method`; of ranked lists, what has one of the first places among `allowed` is shown."""
         if self._ranked is None:
             return super().log_probabilities(scores, allowed, ties)
-        return torch.where(self._heights(scores, allowed, ties) == 0, 0.0, -torch.inf).double()
+        return np.where(self._heights(scores, allowed, ties) == 0, 0.0, -np.inf)
 
-    def _heights(self, scores: Tensor, allowed: Tensor, ties: TieKeys) -> Tensor:
+    def _heights(self, scores: FloatArray, allowed: BoolArray, ties: TieKeys) -> FloatArray:
         """(n, items): how many places below what is shown an item of ranked lists stands, as a negative number.
 
         What is not listed stands below everything else.
         """
         assert self._ranked is not None
-        place = torch.from_numpy(ranks(scores, allowed, ties))
-        below = (self._ranked.places - place).clamp(max=0).double()
-        return below.masked_fill(~(allowed & self.model.may_show(scores)), -self.log.n_items)
+        below = np.minimum(self._ranked.places - ranks(scores, allowed, ties), 0)
+        return np.where(allowed & self.model.may_show(scores), below, -self.log.n_items).astype(np.float64)
 
     @final
     def __call__(self, users: IntArray) -> pl.DataFrame:
@@ -114,7 +111,7 @@ class AskMethod(SearchMethod, ABC):
 
     def _user(self, user: int) -> pl.DataFrame:
         visit = Visit.of(self.model, self.audit.budget)
-        unknown = torch.full((self.log.n_items,), torch.nan, dtype=torch.float64)
+        unknown = np.full(self.log.n_items, np.nan)
         start = _Start(user, unknown, self.candidates(np.array([user]))[0])
         failure: str | None = None
         try:
@@ -182,7 +179,7 @@ class AskMethod(SearchMethod, ABC):
         logs = np.array([told.value for told in best.outcomes])
         value, lower = (float(logs[0]), float(logs[0])) if not best.fresh else expected_log(logs)
         if visit.model.sampling is not None:
-            share = visit.model.sampling.at_least(float(best.outcomes[0].scores[target].exp()))
+            share = visit.model.sampling.at_least(float(np.exp(best.outcomes[0].scores[target])))
             lower = min(value, float(np.log(share)) if share > 0 else -np.inf)
         places = []
         # An item that is not listed has no rank, before or after.
@@ -244,11 +241,11 @@ class AskFuture(AskMethod):
         alone = np.array([start.user])
         shown, ties = ~self.log.seen(alone)[0], self.ties(alone)
 
-        def answer(model: BlackBox, point: FloatArray) -> tuple[tuple[int, ...], Tensor]:
-            def step(items: tuple[int, ...], ratings: Tensor) -> Tensor:
+        def answer(model: BlackBox, point: FloatArray) -> tuple[tuple[int, ...], FloatArray]:
+            def step(items: tuple[int, ...], ratings: FloatArray) -> FloatArray:
                 response = model.respond_in_turn(start.user, np.array(items, dtype=np.int64))
-                return response.scores(ratings.numpy())
+                return response.scores(ratings)
 
-            return roll_out(step, model.may_show, shown, torch.from_numpy(point), ties)
+            return roll_out(step, model.may_show, shown, point, ties)
 
         return answer

@@ -20,7 +20,7 @@ from recaudit.audits.reachability.definitions import REACHABILITY
 from recaudit.audits.reachability.pairs import Method
 from recaudit.audits.reachability.result import ReachabilityResult
 from recaudit.audits.reachability.search import SearchActions, SearchFuture, SearchMethod
-from recaudit.audits.reachability.solve import SolveActions, SolveFuture, idle_device
+from recaudit.audits.reachability.solve import SolveActions, SolveFuture
 from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
 from recaudit.audits.rules import RuleAudit, rule_facts
 from recaudit.audits.samples import (
@@ -39,8 +39,7 @@ from recaudit.audits.samples import (
 )
 from recaudit.audits.spill import Rows, lazily, worked_out
 from recaudit.data.interactions import Interactions
-from recaudit.engines import Serial
-from recaudit.engines.base import blocks, with_workers
+from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import AnyActions, Future, GivenItems, NextK, Past
 from recaudit.interventions.actions import CountedActions
@@ -51,12 +50,7 @@ from recaudit.policies import AnyPolicy, Softmax
 from recaudit.specification import Count, Number, Some
 
 USERS = 16
-"""Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
-
-_DEVICE_USERS = 28 * USERS
-"""On an accelerator: more than a million pairs of a few thousand items, which keep it busy."""
-_DEVICE_THREADS = 3
-"""While one block is solved there, others are made ready for it, or made into rows."""
+"""Users solved together: their responses fit in the cache's neighbourhood, and progress is visible."""
 
 
 @final
@@ -75,13 +69,10 @@ class Reachability(RuleAudit):
     budget. `fresh`: 0 where the system gave the same answer twice; else its answers are chance, `value` is the average
     of so many fresh answers about the best ratings found, and `lower` what its expectation is not below with 97.5%
     confidence. `failure`: what the system said when it failed for good; the pair has the status failed.
-
-    A `device` other than the CPU serves the exact solver of softmax, and is refused elsewhere.
     """
 
     metrics = REACHABILITY
     drawn = ("users",)
-    uses_device = True
     result = ReachabilityResult
 
     actions: AnyActions = NextK(10)
@@ -157,14 +148,6 @@ class Reachability(RuleAudit):
                 return DRAWN_TARGETS
         return self.targets
 
-    def _exact(self, model: FittedModel) -> bool:
-        """Whether an exact solver answers for known action items."""
-        return model.response is AffineResponse and self.solver == "exact" and not isinstance(self.actions, Future)
-
-    def idle(self, model: FittedModel | None) -> str:
-        """See `Audit`."""
-        return idle_device(self.policy, self.actions, self.slate, model is not None and self._exact(model))
-
     def check_loop(self) -> None:
         """See `Audit`; a past needs a model of its own."""
         super().check_loop()
@@ -176,7 +159,7 @@ class Reachability(RuleAudit):
         """Solve every pair of the users asked about."""
         rng = context.rng
         model, log = audited(subject, self.actions, rng)
-        method = self.method(model, log, rng, context.device)
+        method = self.method(model, log, rng)
         targets = log.n_items if method.targets is None else len(method.targets)
         users = resolve_users(self.users, log, rng, effort=self.asking_effort(log))
         if isinstance(method, SearchMethod):
@@ -186,23 +169,22 @@ class Reachability(RuleAudit):
         facts |= system_facts(model) | draw_facts(
             self.users, len(users), log, None if isinstance(self.targets, tuple) else targets
         )
-        size, engine = USERS, context.engine
-        if context.device != "cpu":
-            size, engine = _DEVICE_USERS, with_workers(engine, _DEVICE_THREADS) if engine == Serial() else engine
-        pairs = worked_out(self, engine, method, blocks(users, size), len(users) * targets)
+        pairs = worked_out(self, context.engine, method, blocks(users, USERS), len(users) * targets)
         spent = isinstance(method, AskMethod) and not self.best_actions  # its budget: the system is not asked again
         example = None if spent else lambda: worked_example(method, pairs)
-        return ReachabilityResult.of(self, log, users, pairs, rng=rng, facts=facts, example=example, engine=engine)
+        return ReachabilityResult.of(
+            self, log, users, pairs, rng=rng, facts=facts, example=example, engine=context.engine
+        )
 
-    def method(self, model: FittedModel, log: Interactions, rng: int, device: str = "cpu") -> Method:
+    def method(self, model: FittedModel, log: Interactions, rng: int) -> Method:
         """What answers: it follows from the response that the model says it has, and refuses what it does not know."""
         check_response(model)
         some = self.resolved_targets(log)
         targets = None if some in (None, EVERYBODY) else resolve_items(some, log, rng)
         asked = (self, model, log, targets, rng)
         future, affine = isinstance(self.actions, Future), model.response is AffineResponse
-        if self._exact(model):
-            return SolveActions(*asked, device)
+        if affine and self.solver == "exact" and not future:
+            return SolveActions(*asked)
         if model.response is OpaqueResponse:
             return AskFuture(*asked) if future else AskActions(*asked)
         if future:

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from recaudit.arithmetic import aligned
 from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
 from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.samples import candidate_items
@@ -86,8 +83,8 @@ class Method(ABC):
     def ratings_before(self, model: FittedModel, users: IntArray, items: IntArray) -> FloatArray | None:
         """(users, actions): the ratings from which a search starts and of which the baseline speaks, if any."""
         if self.audit.resolved_baseline == "predicted":
-            scores = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0)))
-            return scores.clamp(*rating_range(self.log.scale)).numpy()
+            scores: FloatArray = np.take_along_axis(model.scores(users), np.maximum(items, 0), axis=1)
+            return scores.clip(*rating_range(self.log.scale))
         if self.audit.resolved_baseline == "factual" or model.predicts_ratings:
             return self.actions.unchanged(model, users, items, self.log)
         return None
@@ -107,17 +104,17 @@ class Method(ABC):
         """What decides between tied items in the lists of these users (positions)."""
         return self.model.data.tie_keys(users)
 
-    def log_probabilities(self, scores: Tensor, allowed: Tensor, ties: TieKeys) -> Tensor:
+    def log_probabilities(self, scores: FloatArray, allowed: BoolArray, ties: TieKeys) -> FloatArray:
         """(n, items): of `scores` (n, items) among `allowed`; what is never shown has probability 0."""
         logs = self.audit.policy.log_probabilities(scores, allowed, ties)
-        return logs.masked_fill(~self.model.may_show(scores), -torch.inf)
+        return np.where(self.model.may_show(scores), logs, -np.inf)
 
     def frame(
         self,
         users: IntArray,
         candidates: BoolArray,
         solvable: BoolArray,
-        before: Tensor,
+        before: FloatArray,
         answer: Solution,
         rank: IntArray | FloatArray,
         acted: IntArray,
@@ -128,15 +125,15 @@ class Method(ABC):
         pairs: `answer`, the `rank` at it (pairs,) and the positions of the `acted` items (pairs, actions), -1 for none.
         NaN, what is not known, is null in the frame.
         """
-        asked, allowed = self.asked(candidates), torch.from_numpy(candidates).to(before.device)
+        asked = self.asked(candidates)
         row, item = np.nonzero(asked)
         solved = solvable[asked]
-        if before.isnan().any():
+        if np.isnan(before).any():
             start, gain = np.full(len(row), np.nan), np.full(len(rank), np.nan)
         else:
             ties = self.ties(users)
-            start = self.log_probabilities(before, allowed, ties).cpu().numpy()[asked]
-            gain = (ranks(before, allowed, ties)[solvable] - rank).astype(np.float64)
+            start = self.log_probabilities(before, candidates, ties)[asked]
+            gain = (ranks(before, candidates, ties)[solvable] - rank).astype(np.float64)
         if self.audit.slate > 1:
             with np.errstate(divide="ignore"):
                 start = np.log(-np.expm1(self.audit.slate * np.log1p(-np.minimum(np.exp(start), 1 - 1e-16))))
@@ -210,7 +207,7 @@ _ROWS = 256
 """Points whose scores of a few thousand items are computed together: they stay in the cache."""
 
 
-def ranks_at(scores: Callable[[Tensor], Tensor], points: FloatArray, own: Tensor, ties: TieKeys) -> IntArray:
+def ranks_at(scores: Callable[[FloatArray], FloatArray], points: FloatArray, own: IntArray, ties: TieKeys) -> IntArray:
     """(pairs,): the rank of each pair's item, column `own` (pairs,) of the scores, at its `points` (pairs, actions).
 
     `ties` has one row, that of the user.
@@ -218,6 +215,5 @@ def ranks_at(scores: Callable[[Tensor], Tensor], points: FloatArray, own: Tensor
     found = np.empty(len(points), dtype=np.int64)
     for first in range(0, len(points), _ROWS):
         part = slice(first, first + _ROWS)
-        with torch.no_grad():
-            found[part] = rank_of(scores(aligned(points[part])), own[part], ties.repeated(len(points[part])))
+        found[part] = rank_of(scores(points[part]), own[part], ties.repeated(len(points[part])))
     return found

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
 import polars as pl
-from scipy import stats
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
 from recaudit.audits.result import Result, Table
@@ -137,7 +136,9 @@ def _spearman(x: pl.Series, y: pl.Series) -> float | None:
     """Spearman's rank correlation; None where one side does not vary."""
     if len(x) < 2 or x.n_unique() < 2 or y.n_unique() < 2:
         return None
-    return float(stats.spearmanr(x.to_numpy(), y.to_numpy()).statistic)
+    from scipy.stats import spearmanr  # noqa: PLC0415  slow to import
+
+    return float(spearmanr(x.to_numpy(), y.to_numpy()).statistic)
 
 
 def matrices(pairs: pl.DataFrame, users: pl.Series, items: pl.Series, *columns: str) -> list[FloatArray]:

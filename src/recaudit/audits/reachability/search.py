@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, final
+from functools import partial
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import polars as pl
-import torch
-from torch import Tensor
 
-from recaudit.arithmetic import aligned, product
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import LOWEST
 from recaudit.audits.reachability.pairs import Method, ranks_at
@@ -21,15 +19,24 @@ from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import BlackBox
 from recaudit.models.response import AffineResponse, DifferentiableResponse, OpaqueResponse, Response
 from recaudit.policies import Softmax, Top1, top_items
+from recaudit.policies.gradients import tensor_log_probabilities
 from recaudit.ranking import ranks
 from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import LARGEST, Distance, distance_between
-from recaudit.solvers.search import EXHAUSTIVE, Box, Objective, ascend
+from recaudit.solvers.search import EXHAUSTIVE, Box, ascend
 from recaudit.solvers.solution import Solution, lower_bounded
 from recaudit.ties import TieKeys
+from recaudit.torch_extra import require_torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from recaudit.solvers.search import Objective
 
 MOST_PAIRS = 100_000
 """Each pair needs a search of its own."""
+_GRADIENTS = "searches by gradient ascent"
+"""Use of torch that its absence is reported with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +46,8 @@ class SearchMethod(Method):
     def __post_init__(self) -> None:
         """Refuse what no search knows."""
         audit, model, name = self.audit, self.model, type(self.model).__name__
+        if model.response is not OpaqueResponse:
+            require_torch(_GRADIENTS)
         if isinstance(model, BlackBox) and model.gives_probabilities and audit.policy != Softmax(beta=1):
             raise NotSupportedError(
                 "This system gives its own probabilities: they have no other policy than Softmax(beta=1), and "
@@ -85,7 +94,7 @@ class SearchActions(SearchMethod):
 
     def __call__(self, users: IntArray) -> pl.DataFrame:
         """See `Method`."""
-        model, before = self.model, torch.empty(len(users), self.log.n_items, dtype=torch.float64)
+        model, before = self.model, np.empty((len(users), self.log.n_items))
         items, candidates, solvable = self.action_pairs(users)
         given = self.ratings_before(model, users, items)
         parts: list[list[Any]] = [[np.empty(0), np.empty((0, items.shape[1])), np.empty(0, dtype=np.int64)]]
@@ -112,20 +121,14 @@ class SearchActions(SearchMethod):
     ) -> tuple[FloatArray, FloatArray, IntArray]:
         """For each target of one user: the log-probability, the ratings (targets, actions) and the rank there."""
         among = np.flatnonzero(candidates)
-        own = torch.from_numpy(np.searchsorted(among, np.flatnonzero(targets)))
-        columns, batch_scores, policy = torch.from_numpy(among), _batch_scores(response), self.audit.policy
-        ties = self.ties(np.array([user])).columns(among)
+        own = np.searchsorted(among, np.flatnonzero(targets))
+        batch_scores, ties = _batch_scores(response), self.ties(np.array([user])).columns(among)
         paper = self.audit.solver == "gradient"
-
-        def shown(points: Tensor) -> Tensor:
-            """(points, candidates): their scores."""
-            return batch_scores(points).index_select(1, columns)
 
         def objective(points: Tensor) -> Tensor:
             """(points, targets): their log-probabilities."""
-            scores = shown(points)
-            every = torch.ones(scores.shape, dtype=torch.bool)
-            return policy.log_probabilities(scores, every, ties.repeated(len(scores)))[:, own]
+            scores = batch_scores(points)[:, among]
+            return tensor_log_probabilities(self.audit.policy, scores, scores.new_ones(scores.shape).bool())[:, own]
 
         found = ascend(
             objective,
@@ -135,6 +138,7 @@ class SearchActions(SearchMethod):
             polish=not paper,
             rng=derive(self.rng, "search", self.log.user_ids[user]),
         )
+        shown = partial(_scores_at, batch_scores, among)
         return found.value, found.actions, ranks_at(shown, found.actions, own, ties)
 
 
@@ -147,8 +151,8 @@ def refuse_many(pairs: int, argument: str, model: FittedModel) -> None:
 
 def search_distance(
     response: Response,
-    baseline_scores: Tensor,
-    allowed: Tensor,
+    baseline_scores: FloatArray,
+    allowed: BoolArray,
     beta: float,
     ratings: Interval | Stars,
     distance: Distance,
@@ -164,12 +168,13 @@ def search_distance(
     is 0, its lowest, and there is no slope to follow: ascent from a `start` (actions,) that is the factual ratings, as
     in the paper's Algorithm 3, goes nowhere without restarts, the first of which is at the centre.
     """
-    among, batch_scores = allowed.nonzero()[:, 0], _batch_scores(response)
-    before = torch.log_softmax(beta * baseline_scores[among], dim=0)
+    torch = require_torch(_GRADIENTS)
+    among, batch_scores = np.flatnonzero(allowed), _batch_scores(response)
+    before = torch.log_softmax(beta * torch.from_numpy(baseline_scores[among]), dim=0)
 
     def objective(points: Tensor) -> Tensor:
         """(points, 1): the distances."""
-        after = torch.log_softmax(beta * batch_scores(points)[:, among], dim=1)
+        after: Tensor = torch.log_softmax(beta * batch_scores(points)[:, among], dim=1)
         return distance_between(distance, before, after)[:, None]
 
     box, starts = rating_box(ratings, len(response.items)), None if start is None else start[None]
@@ -189,8 +194,18 @@ def _batch_scores(response: Response) -> Callable[[Tensor], Tensor]:
     if isinstance(response, DifferentiableResponse):
         return response.batch_scores
     if isinstance(response, AffineResponse):
-        return lambda points: product(points, response.slope) + response.intercept
+        torch = require_torch(_GRADIENTS)
+        slope, intercept = torch.tensor(response.slope), torch.tensor(response.intercept)
+        return lambda points: points @ slope.T + intercept
     raise NotSupportedError(f"{type(response).__name__} can be neither differentiated nor asked.")
+
+
+def _scores_at(batch_scores: Callable[[Tensor], Tensor], columns: IntArray, points: FloatArray) -> FloatArray:
+    """Return the scores of these columns at `points` (points, actions), shape (points, columns)."""
+    torch = require_torch(_GRADIENTS)
+    with torch.no_grad():
+        scores: FloatArray = batch_scores(torch.from_numpy(points)).numpy()
+    return scores[:, columns]
 
 
 _GRID = 243
@@ -225,7 +240,7 @@ class SearchFuture(SearchMethod):
         return self.frame(users, candidates, solvable, scores, answer, rank, items)
 
     def _search(
-        self, user: int, start: Tensor, shown: BoolArray, candidates: BoolArray, targets: IntArray
+        self, user: int, start: FloatArray, shown: BoolArray, candidates: BoolArray, targets: IntArray
     ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray, BoolArray]:
         """The best roll-out found for each target of one user.
 
@@ -233,43 +248,48 @@ class SearchFuture(SearchMethod):
         way and at the end. Log-probabilities (targets,), ratings and items (targets, steps), ranks at the end, NaN and
         -1 where no roll-out left the target; and whether a target applies, that is does not surely come on the way.
         """
-        policy, k, ties = self.audit.policy, self.future.k, self.ties(np.array([user]))
-        box = rating_box(self.ratings, k)
-        left = np.zeros(len(targets), dtype=bool)
+        torch, ties = require_torch(_GRADIENTS), self.ties(np.array([user]))
+        box = rating_box(self.ratings, self.future.k)
+        leaves = np.zeros(len(targets), dtype=bool)
 
-        def step(items: tuple[int, ...], ratings: Tensor) -> Tensor:
-            if not items:
-                return start
-            response = self.model.respond_in_turn(user, np.array(items))
-            assert isinstance(response, DifferentiableResponse)
-            return response.batch_scores(ratings[None])[0]
+        def step(items: tuple[int, ...], ratings: FloatArray) -> FloatArray:
+            return self.model.respond_in_turn(user, np.array(items)).scores(ratings) if items else start
 
-        def follow(ratings: Tensor) -> tuple[tuple[int, ...], Tensor, Tensor, Tensor]:
+        def follow(ratings: Tensor) -> tuple[tuple[int, ...], Tensor, BoolArray, Tensor]:
             """The items that come, and at the end the scores, what is left and the log-probabilities, (items,) each."""
-            items, scores = roll_out(step, self.model.may_show, shown, ratings, ties)
+            values = ratings.detach().numpy()
+            items, last = items_on_the_way(step, self.model.may_show, shown, values, ties)
+            if last is None:
+                response = self.model.respond_in_turn(user, np.array(items))
+                assert isinstance(response, DifferentiableResponse)
+                scores = response.batch_scores(ratings[None])[0]
+            else:
+                scores = torch.from_numpy(last)
             allowed = left_over(candidates, items)
-            return items, scores, allowed, policy.log_probabilities(scores[None], allowed[None], ties)[0]
+            logs = tensor_log_probabilities(self.audit.policy, scores[None], torch.from_numpy(allowed)[None])[0]
+            return items, scores, allowed, logs
 
         def objective(points: Tensor) -> Tensor:
             """(points, targets)"""
             rows = []
             for point in points:
                 _, _, allowed, logs = follow(point)
-                left[allowed.numpy()[targets]] = True
+                leaves[allowed[targets]] = True
                 rows.append(logs[targets].clamp(min=LOWEST))
-            return torch.stack(rows)
+            stacked: Tensor = torch.stack(rows)
+            return stacked
 
         points = _climb(objective, box, derive(self.rng, "future search", self.log.user_ids[user]))
         items, ratings = np.full(points.shape, -1, dtype=np.int64), np.full(points.shape, np.nan)
         log_value, places = np.full(len(targets), -np.inf), np.full(len(targets), np.nan)
         for row, (target, point) in enumerate(zip(targets, points, strict=True)):
             with torch.no_grad():
-                came, scores, allowed, logs = follow(aligned(point))
+                came, scores, allowed, logs = follow(torch.tensor(point))
             if allowed[target]:
                 log_value[row], items[row], ratings[row] = logs[target], came, point
-                places[row] = ranks(scores[None], allowed[None], ties)[0, target]
-        first = int(top_items(start[None], torch.from_numpy(shown)[None], 1, ties)[0, 0])
-        return log_value, ratings, items, places, (left | (box.size > EXHAUSTIVE)) & (targets != first)
+                places[row] = ranks(scores[None].numpy(), allowed[None], ties)[0, target]
+        first = int(top_items(start[None], shown[None], 1, ties)[0, 0])
+        return log_value, ratings, items, places, (leaves | (box.size > EXHAUSTIVE)) & (targets != first)
 
 
 def _climb(objective: Objective, box: Box, seed: int) -> FloatArray:
@@ -280,8 +300,9 @@ def _climb(objective: Objective, box: Box, seed: int) -> FloatArray:
     step = next(n for n in (5, 3, 2, 1) if n**box.coordinates <= _GRID)
     coarse = np.linspace(box.lower[0], box.upper[0], step) if step > 1 else np.array([box.centre[0]])
     grid = box.inside(Box.grid(coarse, box.coordinates).everything())
+    torch = require_torch(_GRADIENTS)
     with torch.no_grad():
-        values = objective(aligned(grid)).numpy()
+        values = objective(torch.from_numpy(grid)).numpy()
     best = values.argmax(axis=0)
     at_best = values[best, np.arange(values.shape[1])]
     most, counts = np.unique(best, return_counts=True)
@@ -291,31 +312,42 @@ def _climb(objective: Objective, box: Box, seed: int) -> FloatArray:
 
 
 def roll_out(
-    scores: Callable[[tuple[int, ...], Tensor], Tensor],
-    may_show: Callable[[Tensor], Tensor],
+    scores: Callable[[tuple[int, ...], FloatArray], FloatArray],
+    may_show: Callable[[FloatArray], BoolArray],
     shown: BoolArray,
-    ratings: Tensor,
+    ratings: FloatArray,
     ties: TieKeys,
-) -> tuple[tuple[int, ...], Tensor]:
+) -> tuple[tuple[int, ...], FloatArray]:
     """The items that come when step t is rated `ratings[t]`, and the scores (items,) after all of them.
 
     `scores(items, ratings)`: after rating these items in this order; `shown` (items,): what may come on the way; `ties`
     has one row, that of the user. Fewer items come where nothing is left that the system may show.
     """
+    items, last = items_on_the_way(scores, may_show, shown, ratings, ties)
+    return items, scores(items, ratings) if last is None else last
+
+
+def items_on_the_way(
+    scores: Callable[[tuple[int, ...], FloatArray], FloatArray],
+    may_show: Callable[[FloatArray], BoolArray],
+    shown: BoolArray,
+    ratings: FloatArray,
+    ties: TieKeys,
+) -> tuple[tuple[int, ...], FloatArray | None]:
+    """Return the items of a `roll_out`, and the scores after them if nothing was left to show before its end."""
     items: tuple[int, ...] = ()
-    free = torch.from_numpy(shown.copy())
+    free = shown.copy()
     for step in range(len(ratings)):
-        with torch.no_grad():
-            now = scores(items, ratings[:step].detach())
+        now = scores(items, ratings[:step])
         top = int(top_items(now[None], (free & may_show(now))[None], 1, ties)[0, 0])
         if top < 0:
             return items, now
         items, free[top] = (*items, top), False
-    return items, scores(items, ratings)
+    return items, None
 
 
-def left_over(candidates: BoolArray, items: tuple[int, ...]) -> Tensor:
+def left_over(candidates: BoolArray, items: tuple[int, ...]) -> BoolArray:
     """(items,): the candidates that did not come on the way."""
-    allowed = torch.from_numpy(candidates.copy())
+    allowed = candidates.copy()
     allowed[list(items)] = False
     return allowed

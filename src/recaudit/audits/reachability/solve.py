@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import ModuleType
 from typing import final
 
 import numpy as np
 import polars as pl
-import torch
 
 from recaudit import solvers
-from recaudit.arithmetic import aligned, product
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.reachability.pairs import Method, ranks_at
 from recaudit.errors import InputError, NotSupportedError
@@ -24,18 +23,14 @@ from recaudit.ranking import affine_rank_of, rank_of
 from recaudit.seeding import derive
 from recaudit.solvers import trajectories
 from recaudit.solvers.batches import run_on_cores
-from recaudit.solvers.gpu.kernels import kernel
 from recaudit.solvers.search import Box
-from recaudit.solvers.softmax.logsumexp import Ragged
-from recaudit.solvers.softmax.maximize import maximize_softmax_there
+from recaudit.solvers.softmax.maximize import maximize_softmax_batch
 from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
 from recaudit.solvers.trajectories import AscentSettings, DrawSettings, RollOutProblem, TrajectorySolution
 from recaudit.solvers.trajectories.problem import without
 from recaudit.status import Status
-from recaudit.ties import TIE, TieKeys
-
-_SCORES_ON_DEVICE = 1 << 28
-"""How many are compared together on an accelerator."""
+from recaudit.ties import TieKeys
+from recaudit.torch_extra import require_torch
 
 
 @final
@@ -43,91 +38,50 @@ _SCORES_ON_DEVICE = 1 << 28
 class SolveActions(Method):
     """By the exact solver of the policy, for ratings of known items."""
 
-    device: str = "cpu"
-
     def __call__(self, users: IntArray) -> pl.DataFrame:
         """See `Method`."""
         audit, model = self.audit, self.model
         items, candidates, solvable = self.action_pairs(users)
-        response = model.own_responses(users, items, self.device)
+        response = model.own_responses(users, items)
         limited = users if self.actions.changes is not None else users[:0]
         question = Question(
             response.slope,
-            response.intercept.masked_fill(torch.from_numpy(~candidates).to(self.device), -torch.inf),
-            torch.from_numpy(solvable),
+            np.where(candidates, response.intercept, -np.inf),
+            solvable,
             self.ratings,
             self.actions.changes,
             self.actions.unchanged(model, limited, items[: len(limited)], self.log),
             audit.slate,
             audit.tolerance,
-            self.device,
             self.ties(users),
         )
-        answer, best = best_response(audit.policy, question)
-        before, rank = self._baseline_scores(users, items, response).to(self.device), _ranks_after(question, best)
-        acted = items[:0]
-        if audit.best_actions:
-            answer, acted = replace(answer, actions=best.cpu().numpy()), np.repeat(items, solvable.sum(axis=1), axis=0)
+        answer = best_response(audit.policy, question)
+        before, rank = self._baseline_scores(users, items, response), _ranks_after(question, answer.actions)
+        acted = np.repeat(items, solvable.sum(axis=1), axis=0) if audit.best_actions else items[:0]
         return self.frame(users, candidates, solvable, before, answer, rank, acted)
 
-    def _baseline_scores(self, users: IntArray, items: IntArray, response: AffineResponses) -> torch.Tensor:
+    def _baseline_scores(self, users: IntArray, items: IntArray, response: AffineResponses) -> FloatArray:
         if self.audit.resolved_baseline == "scores":
             return self.model.scores(users)
         given = self.ratings_before(self.model, users, items)
         assert given is not None
-        slope, intercept = (part.cpu() for part in response)
-        return torch.einsum("uik,uk->ui", slope, aligned(given)) + intercept
+        scores: FloatArray = (response.slope @ given[:, :, None])[:, :, 0] + response.intercept
+        return scores
 
 
-def _ranks_after(question: Question, best: torch.Tensor) -> IntArray:
+def _ranks_after(question: Question, best: FloatArray) -> IntArray:
     """(pairs,): the target's rank among the candidates at its own `best` action (pairs, actions)."""
-    counts = question.targets.sum(dim=1)
-    ends = counts.cumsum(0).tolist()
-    starts = [0, *ends[:-1]]
-    if question.slope.device.type != "cpu":
-        return _ranks_on_device(question, best.to(question.device), starts, ends)
+    counts = question.targets.sum(axis=1)
+    ends = np.cumsum(counts)
+    starts = ends - counts
 
     def of_user(user: int) -> IntArray:
-        points = aligned(best[starts[user] : ends[user]])
+        points = best[starts[user] : ends[user]]
         slope, intercept, own = question.of_user(user)
         return affine_rank_of(slope, intercept, points, own, question.ties_of_user(user))
 
-    found = run_on_cores(of_user, counts.nonzero()[:, 0].tolist())
+    found = run_on_cores(of_user, np.flatnonzero(counts).tolist())
     return np.concatenate([np.zeros(0, dtype=np.int64), *found])
-
-
-def _ranks_on_device(question: Question, points: torch.Tensor, starts: list[int], ends: list[int]) -> IntArray:
-    """The same where the scores are; ties, which are rare, are left to `rank_of`."""
-    slope, intercept = question.slope, question.intercept
-    owner, item = question.targets.to(slope.device).nonzero().unbind(dim=1)
-    users, items, _ = slope.shape
-    farthest = max(abs(question.ratings.low), abs(question.ratings.high))
-    sizes = intercept.masked_fill(intercept.isinf(), 0.0).abs() + farthest * slope.abs().sum(dim=2)
-    gap = 2 * TIE * sizes.amax(dim=1)
-    above, near = item.new_empty(len(item)), item.new_empty(len(item))
-    if count := kernel("ranks", slope.device, slope.shape[2]):
-        count(slope.mT, intercept, gap, points, item, owner, above, near, len(item), items)
-    else:  # some users at a time
-        height = max(1, _SCORES_ON_DEVICE // (items * items))
-        for first in range(0, users, height):
-            block = slice(first, min(first + height, users))
-            pairs = slice(starts[block.start], ends[block.stop - 1])
-            if pairs.start == pairs.stop:
-                continue
-            rows = Ragged(owner[pairs] - first, block.stop - first)
-            scores = torch.baddbmm(intercept[block].unsqueeze(1), rows.pad(points[pairs]), slope[block].mT)
-            own, apart = scores.gather(2, rows.pad(item[pairs]).unsqueeze(2)), gap[block, None, None]
-            above[pairs] = rows.unpad((scores > own + apart).sum(dim=2))
-            near[pairs] = rows.unpad((scores >= own - apart).sum(dim=2))
-    found: IntArray = (above + 1).cpu().numpy()
-    for pair in (near > above + 1).nonzero()[:, 0].tolist():
-        user = int(owner[pair])
-        at = intercept[user] + slope[user] @ points[pair]
-        among = torch.isfinite(at).nonzero()[:, 0]
-        place = torch.searchsorted(among, item[pair : pair + 1])
-        ties = question.ties.repeated(1, user).columns(among.cpu().numpy())
-        found[pair] = rank_of(at[among].cpu()[None], place.cpu(), ties)[0]
-    return found
 
 
 @final
@@ -135,37 +89,34 @@ def _ranks_on_device(question: Question, points: torch.Tensor, starts: list[int]
 class Question:
     """What is asked about a block of users; solutions are in the order of the True entries of `targets`, row by row."""
 
-    slope: torch.Tensor  # (users, items, actions)
-    intercept: torch.Tensor  # (users, items): -inf where an item is no candidate
-    targets: torch.Tensor  # (users, items): True where an answer is wanted; targets are candidates
+    slope: FloatArray  # (users, items, actions)
+    intercept: FloatArray  # (users, items): -inf where an item is no candidate
+    targets: BoolArray  # (users, items): True where an answer is wanted; targets are candidates
     ratings: Interval | Stars
     changes: int | None  # how many ratings may differ from `unchanged`; None for all
     unchanged: FloatArray  # (users, actions), or (0, actions) where there is no limit on changes
     slate: int  # how many items are shown: the probability is that of being among them
     tolerance: float
-    device: str
     ties: TieKeys  # of the users and items
 
-    def of_user(self, user: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def of_user(self, user: int) -> tuple[FloatArray, FloatArray, IntArray]:
         """Slope (candidates, actions) and intercept (candidates,) of a user's candidates, and the targets' places."""
-        candidates = torch.isfinite(self.intercept[user]).nonzero()[:, 0]
-        places = torch.searchsorted(candidates, self.targets[user].nonzero()[:, 0].to(candidates.device))
+        candidates = np.flatnonzero(np.isfinite(self.intercept[user]))
+        places = np.searchsorted(candidates, np.flatnonzero(self.targets[user]))
         return self.slope[user, candidates], self.intercept[user, candidates], places
 
     def ties_of_user(self, user: int) -> TieKeys:
         """One row: the tie keys of a user's candidates."""
-        candidates = torch.isfinite(self.intercept[user]).cpu().numpy()
-        return self.ties.repeated(1, user).columns(candidates)
+        return self.ties.repeated(1, user).columns(np.isfinite(self.intercept[user]))
 
 
-def best_response(policy: Policy, question: Question) -> tuple[Solution, torch.Tensor]:
-    """The largest log-probability of each target, with bounds, and the actions that reach it (pairs, actions)."""
+def best_response(policy: Policy, question: Question) -> Solution:
+    """Return the largest log-probability of each target, with bounds and the actions that reach it."""
     if isinstance(policy, Softmax) and isinstance(question.ratings, Interval) and question.slate == 1:
         asked = (question.slope, question.intercept, question.targets, policy.fixed_beta)
         ends = (question.ratings.low, question.ratings.high)
-        return maximize_softmax_there(*asked, *ends, question.tolerance, device=question.device)
-    found = _by_user(policy, question)
-    return found, torch.from_numpy(found.actions)
+        return maximize_softmax_batch(*asked, *ends, question.tolerance, actions=True)
+    return _by_user(policy, question)
 
 
 def _by_user(policy: Policy, question: Question) -> Solution:
@@ -197,38 +148,28 @@ def _by_user(policy: Policy, question: Question) -> Solution:
     )
 
 
-def idle_device(policy: Policy, actions: object, slate: int, exact: bool) -> str:
-    """Why a device would stand idle, empty where it is used; `exact`: whether `best_response` answers."""
-    if exact and slate == 1 and isinstance(policy, Softmax):
-        return ""
-    return (
-        "is used by the exact solver of Softmax, for Interval or Stars ratings and one recommended item. "
-        f"{policy!r} with {actions!r} and slate={slate} is worked out on the CPU"
-    )
-
-
 def _user_by_user(
     solve: Callable[[Question, int], Solution], question: Question, *, on_cores: bool = False
 ) -> Solution:
     """The solutions of every user who has a target, on request side by side on the cores of a CPU."""
-    users = question.targets.any(dim=1).nonzero()[:, 0].tolist()
+    users = np.flatnonzero(question.targets.any(axis=1)).tolist()
     parts: Iterable[Solution] = map(partial(solve, question), users)
     if on_cores:
-        parts = run_on_cores(partial(solve, question), users, None if question.device == "cpu" else 1)
+        parts = run_on_cores(partial(solve, question), users)
     return concatenate([no_solutions(question.slope.shape[2]), *parts])
 
 
 def _softmax_stars(beta: float, question: Question, user: int) -> Solution:
     assert isinstance(question.ratings, Stars)
-    slope, intercept, targets = (part.cpu() for part in question.of_user(user))
+    slope, intercept, targets = question.of_user(user)
     values = question.ratings.values
     # A rating that moves no score (fills up for a user with fewer actions) would only multiply the choices.
-    moving = (slope != 0).any(dim=0).numpy()
+    moving = (slope != 0).any(axis=0)
     if not moving.any():
         moving[0] = True
     unchanged = None if question.changes is None else question.unchanged[user]
     found = solvers.maximize_softmax_discrete(
-        slope[:, torch.from_numpy(moving)],
+        slope[:, moving],
         intercept,
         targets,
         beta,
@@ -236,7 +177,6 @@ def _softmax_stars(beta: float, question: Question, user: int) -> Solution:
         question.tolerance,
         start=None if unchanged is None else unchanged[moving],
         changes=question.changes,
-        device=question.device,
     )
     actions = np.empty((len(targets), len(moving)))
     actions[:] = values[0] if unchanged is None else unchanged
@@ -263,7 +203,7 @@ def _epsilon_greedy(epsilon: float, question: Question, user: int) -> Solution:
     if isinstance(question.ratings, Stars):
         # No star reaches what the interval does not; what it does reach, the nearest stars may reach as well.
         actions = Box.grid(question.ratings.values, actions.shape[1]).inside(actions)
-        reachable = rank_of(product(actions, slope) + intercept, targets, ties.repeated(len(actions))) == 1
+        reachable = rank_of(actions @ slope.T + intercept, targets, ties.repeated(len(actions))) == 1
     value = np.where(reachable, better, worse)
     # With epsilon above (n - 1) / n the top item is shown least: one that can be on top may do better elsewhere.
     settled = (reachable & (better >= worse)) | never
@@ -349,19 +289,27 @@ class SolveFuture(Method):
             follows, sampling = self.future.follows, replace(self.sampling, max_sequences=audit.sequences)
             if k == 1 and isinstance(policy, Softmax) and audit.solver == "exact":
                 return trajectories.maximize_one_draw(problem, follows, policy.fixed_beta, audit.tolerance, sampling)
-            return trajectories.ascend_after_draws(problem, follows, policy, ascent, sampling)
+            return ascent_solvers().ascend_after_draws(problem, follows, policy, ascent, sampling)
         if isinstance(ratings, Stars):
             return trajectories.maximize_after_stars(
                 problem, policy, ratings.values, audit.tolerance, sequences=audit.sequences
             )
         if audit.solver == "gradient":
-            return trajectories.ascend_after_top1(problem, policy, ascent)
+            return ascent_solvers().ascend_after_top1(problem, policy, ascent)
         if isinstance(policy, Softmax):
             return trajectories.maximize_after_top1(
                 problem, policy.fixed_beta, audit.tolerance, sequences=audit.sequences
             )
         epsilon = policy.epsilon if isinstance(policy, EpsilonGreedy) else 0.0
         return trajectories.reach_top_after_top1(problem, epsilon, sequences=audit.sequences)
+
+
+def ascent_solvers() -> ModuleType:
+    """Return the module of gradient ascent after roll-outs, which needs torch."""
+    require_torch("gradient ascents after roll-outs")
+    from recaudit.solvers.trajectories import ascent  # noqa: PLC0415  imports torch
+
+    return ascent
 
 
 def _ranks_after_rollouts(
@@ -377,10 +325,16 @@ def _ranks_after_rollouts(
         for item in items.tolist():
             state = state.then(item)
         basis, left = state.basis(), np.flatnonzero(without(candidates, tuple(items.tolist())))
-        level, columns = map(aligned, basis.of(left))
-        scores = partial(torch.addmm, level, mat2=columns)
+        level, columns = basis.of(left)
         rows = np.flatnonzero(member.ravel() == place)
-        own = torch.from_numpy(np.searchsorted(left, targets[rows]))
+        own = np.searchsorted(left, targets[rows])
         points = solution.actions[rows] @ basis.matrix.T + basis.constant
-        after[rows] = ranks_at(scores, points, own, ties.columns(left))
+        after[rows] = ranks_at(partial(_combined, level, columns), points, own, ties.columns(left))
     return after
+
+
+def _combined(level: FloatArray, columns: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the scores `level + weights @ columns` of a `Basis`, shape (points, items)."""
+    scores: FloatArray = weights @ columns
+    scores += level
+    return scores

@@ -8,7 +8,6 @@ from typing import Any, final
 
 import numpy as np
 import polars as pl
-import torch
 from scipy import sparse
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
@@ -257,8 +256,8 @@ class RecourseMethod:
             among = self._among(user, allowed[row])
             mine = items[row, free], now[row, free]
             if responses is not None:
-                slope = responses.slope[row].numpy()[among][:, free]
-                scores = responses.intercept[row].numpy()[among] + slope @ mine[1]
+                slope = responses.slope[row][among][:, free]
+                scores = responses.intercept[row][among] + slope @ mine[1]
                 sight = self._sight(user, np.ascontiguousarray(slope), scores, among)
                 rows += self._answers(user, sight, among, *mine)
             else:
@@ -289,8 +288,8 @@ class RecourseMethod:
             return np.sort(among)
         if isinstance(self.audit.goal, OutOfFirst):  # of what is in the list: nothing else has to be kept out
             scores, n = self.model.scores(np.array([user])), self.audit.goal.n
-            allowed = torch.zeros(scores.shape, dtype=torch.bool)
-            allowed[0, torch.from_numpy(among)] = True
+            allowed = np.zeros(scores.shape, dtype=np.bool_)
+            allowed[0, among] = True
             shown = top_items(scores, allowed, min(n, len(among)), self.model.data.tie_keys(np.array([user])))[0]
             return np.sort(shown[: self.each])
         draws = uniforms(derive(self.rng, "recourse"), self.log.user_keys[[user]][:, None], self.log.item_keys[among])
@@ -365,7 +364,7 @@ class RecourseMethod:
             response = asked.respond(user, user, items)
 
             def height(moves: FloatArray, response: Any = response, at: int = at) -> float:
-                scores = response.scores(now + moves).numpy()[among]
+                scores = response.scores(now + moves)[among]
                 return audit.goal.height(self._sight(user, np.zeros((len(among), 1)), scores, among), at)
 
             try:
@@ -395,7 +394,7 @@ class RecourseMethod:
             acted = self.actions.items(self.model, user, self.rng, self.log)
             among = self._among(edit.user, candidate_items(self.log, user, acted, self.audit.candidates)[0])
             try:
-                scores = recommender.fit(edit.written(self.log), self.rng).scores(user)[0].numpy()[among]
+                scores = recommender.fit(edit.written(self.log), self.rng).scores(user)[0][among]
             except UNMEASURED as error:
                 return {"not_measured": reason_not_measured(error)}
             at = int(np.flatnonzero(among == self.log.items_at([pair["item"]])[0])[0]) if "item" in pair else -1

@@ -7,8 +7,6 @@ from importlib.metadata import version
 from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from recaudit.arguments import checked
 from recaudit.arrays import BoolArray, FloatArray, IntArray
@@ -161,7 +159,7 @@ def _lowest(model: FittedModel, there: BoolArray, level: FloatArray) -> float:
     if there.all():
         return 0.0
     blocks = np.array_split(np.arange(len(level)), -(-len(level) // 1024))
-    return min(float((model.scores(block).numpy()[:, there] - level[block, None]).min()) for block in blocks)
+    return min(float((model.scores(block)[:, there] - level[block, None]).min()) for block in blocks)
 
 
 @final
@@ -203,7 +201,7 @@ class ItemAverages(FittedModel):
             "anew; similarities are held until the next training"
         )
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): Cornac's."""
         return LibraryScores(self.data, CornacScores(self.model, self.known), self.predicts_ratings).scores(users)
 
@@ -216,7 +214,7 @@ class ItemAverages(FittedModel):
         rated = self.known.items[np.concatenate([seen[kept], items])]
         return OpaqueResponse(items, lambda given: self._averages(rated, np.concatenate([ratings[kept], given])))
 
-    def _averages(self, rated: IntArray, ratings: FloatArray) -> Tensor:
+    def _averages(self, rated: IntArray, ratings: FloatArray) -> FloatArray:
         """(items,): of a user who gave these ratings (n,) to the items at these places of Cornac's (n,)."""
         from cornac.models.knn import recom_knn  # noqa: PLC0415  # an optional library, there where its models are
 
@@ -232,7 +230,7 @@ class ItemAverages(FittedModel):
         recom_knn.compute_score(
             False, row, near.indptr, near.indices, near.data, k=model.k, num_threads=1, output=averages
         )
-        return torch.from_numpy(self.known.ranked(mean + averages))
+        return self.known.ranked(mean + averages)
 
 
 @final

@@ -102,7 +102,7 @@ def _check_log(data: Interactions, items: FloatArray, by_item: Solves) -> None:
     """Refuse a log that the vectors have nothing to do with: its rows or columns are in another order, as a rule."""
     rated = np.flatnonzero(data.item_counts)
     some = rated[:: max(1, len(rated) // _TRIED)]
-    solved = np.stack([by_item.solved(*raters_of(data, int(item)))[1].numpy() for item in some])
+    solved = np.stack([by_item.solved(*raters_of(data, int(item)))[1] for item in some])
     if np.linalg.norm(solved - items[some]) > _FAR * np.linalg.norm(solved):
         raise InputError(
             "data",

@@ -11,7 +11,6 @@ from importlib.metadata import version
 from typing import Any, NamedTuple, final
 
 import numpy as np
-import torch
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
@@ -160,8 +159,8 @@ def _implicit_mf(scorer: Any, data: Interactions) -> FittedModel:
     stored = _stored(scorer, data, (0.0, nobody, np.zeros(len(scorer.items))), False)
     if config.user_embeddings == "prefer":
         return stored
-    Q, (low, high) = torch.from_numpy(stored.item_factors), data.scale
-    background = Q.T @ Q + config.user_reg * torch.eye(Q.shape[1], dtype=torch.float64)
+    Q, (low, high) = stored.item_factors, data.scale
+    background = Q.T @ Q + config.user_reg * np.eye(Q.shape[1])
     rule = ConfidentEmbedding(config.weight, config.use_ratings, high if low == high else None, background)
     kind = ConfidentUsers if config.use_ratings or low == high else FoldedUsers
     return kind(*stored.folded(rule, stored.item_bias), predicts_ratings=False)

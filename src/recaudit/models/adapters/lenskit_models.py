@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
@@ -22,18 +20,29 @@ from recaudit.models.given.black_box import LOWEST_LOG, NO_SCORE, History
 from recaudit.models.response import AffineResponse, DifferentiableResponse, Response
 from recaudit.models.updates import AlsSolve, RatedVector, UpdateRule
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 _STEP = 1024.0
 """By how much a rating is moved to see what it does: far more than single precision hides."""
 _NONE: IntArray = np.empty(0, dtype=np.int64)
 _NOT_YET = "another user's ratings move nothing until LensKit is trained again, and nothing says how they move it then"
 
 
+def _torch() -> Any:
+    """Return the module torch, which LensKit itself needs: where its models are, it is installed."""
+    import torch  # noqa: PLC0415  an import of a second that other models do without
+
+    return torch
+
+
 class LeavesOut:
     """What a model without a score for every item has in common."""
 
-    def may_show(self, scores: Tensor) -> Tensor:
+    def may_show(self, scores: FloatArray) -> BoolArray:
         """(users, items): what has a score."""
-        return scores > LOWEST_LOG
+        shown: BoolArray = scores > LOWEST_LOG
+        return shown
 
 
 # ---- vectors -------------------------------------------------------------------------------------------
@@ -85,7 +94,7 @@ class ConfidentEmbedding(UpdateRule):
     use_ratings: bool
     click: float | None
     """The one rating of a log of clicks, where a 0 is none."""
-    background: Tensor
+    background: FloatArray
     """(factors, factors): `Q'Q + lambda I`."""
 
     @property
@@ -102,15 +111,16 @@ class ConfidentEmbedding(UpdateRule):
     def affine(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
         """See `UpdateRule`; where ratings do not count, or none is free."""
         rated, free = np.concatenate([row.kept, row.acted]), len(row.acted)
-        ratings = torch.from_numpy(np.concatenate([row.ratings, np.ones(free)]))
-        vector = self.folded(torch.from_numpy(row.others[rated]), ratings[None])[0].numpy()
+        ratings = np.concatenate([row.ratings, np.ones(free)])
+        vector = self.folded(_torch().from_numpy(row.others[rated]), _torch().from_numpy(ratings[None]))[0].numpy()
         return np.zeros((len(vector) + 1, free)), np.append(vector, 0.0)
 
     def folded(self, X: Tensor, ratings: Tensor) -> Tensor:
         """(batch, factors): the vectors of users with `ratings` (batch, rated) of items with vectors X."""
+        torch = _torch()
         present = torch.ones_like(ratings) if self.click is None else ratings / self.click
         weights = self.weight * (ratings if self.use_ratings else present)
-        gram = self.background + torch.einsum("bj,jf,jg->bfg", weights, X, X)
+        gram = torch.from_numpy(self.background) + torch.einsum("bj,jf,jg->bfg", weights, X, X)
         solved: Tensor = torch.linalg.solve(gram, (weights + present) @ X)
         return solved
 
@@ -144,9 +154,9 @@ class ItemScores(LeavesOut, FittedModel):
 
     no_rule: ClassVar = StoredUsers.no_rule
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): the same row for every user."""
-        return torch.from_numpy(np.tile(self.item_scores, (len(users), 1)))
+        return np.tile(self.item_scores, (len(users), 1))
 
 
 @final
@@ -176,12 +186,14 @@ class ConfidentUsers(LeavesOut, FactorVectors):
         check_own_edits(self, viewer, editor, _NOT_YET)
         seen, ratings = self.data.history(viewer)
         kept = ~np.isin(seen, items)
+        torch = _torch()
         fixed, Q = torch.from_numpy(ratings[kept]), torch.from_numpy(self.item_factors)
         X = torch.cat([Q[torch.from_numpy(seen[kept])], Q[torch.from_numpy(items)]])
 
         def batch_scores(given: Tensor) -> Tensor:
             vectors = self.update.folded(X, torch.cat([fixed.expand(len(given), -1), given], dim=1))
-            return vectors @ Q.T + torch.from_numpy(self.item_bias)
+            scores: Tensor = vectors @ Q.T + torch.from_numpy(self.item_bias)
+            return scores
 
         return DifferentiableResponse(items, batch_scores)
 
@@ -211,10 +223,10 @@ class ClickWeights(LeavesOut, FittedModel):
         """See `FittedModel`."""
         return "LensKit's EASE: the weights of what is in the edited history are added up, whatever its ratings are"
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items)"""
         seen = self.data.seen(users)
-        return torch.from_numpy(self._left_out(seen @ self.weights, seen))
+        return self._left_out(seen @ self.weights, seen)
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
         """The user's scores with `items` in the history; in a log of clicks a rating of 0 takes one away."""
@@ -228,7 +240,7 @@ class ClickWeights(LeavesOut, FittedModel):
         perhaps[items] = True
         level = self._left_out((seen @ self.weights)[None], perhaps[None])[0]
         slope[level <= LOWEST_LOG] = 0.0
-        return AffineResponse(items, torch.from_numpy(slope), torch.from_numpy(level))
+        return AffineResponse(items, slope, level)
 
     def _left_out(self, scores: FloatArray, seen: BoolArray) -> FloatArray:
         """The `scores` (users, items) of those who have `seen` (users, items) something that is known."""
@@ -303,10 +315,10 @@ class AskedAffine(LeavesOut, FittedModel):
         counts = "" if self.predicts_ratings else ", whatever its ratings are"
         return f"LensKit's {name} scores the edited history{counts}; what it learned is held"
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items)"""
         rows = [self._ask(user, *self.data.history(user)) for user in users.tolist()]
-        return torch.from_numpy(np.array(rows).reshape(len(rows), self.data.n_items))
+        return np.array(rows).reshape(len(rows), self.data.n_items)
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
         """The user's scores as a function of their own ratings of `items`: LensKit is asked once more for each."""
@@ -321,7 +333,7 @@ class AskedAffine(LeavesOut, FittedModel):
             moved = before.copy()
             moved[int(kept.sum()) + action] += _STEP
             slope[:, action] = (self._ask(viewer, rated, moved) - level) / _STEP
-        return AffineResponse(items, torch.from_numpy(slope), torch.from_numpy(level - slope.sum(axis=1) * middle))
+        return AffineResponse(items, slope, level - slope.sum(axis=1) * middle)
 
     def _ask(self, user: int, items: IntArray | NDArray[np.int32], ratings: FloatArray) -> FloatArray:
         return self.asked.scores(self.data.user_ids[user], self.data.item_ids.gather(items).to_list(), ratings)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from recaudit.arguments import checked
-from recaudit.arrays import IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.models.adapt import Retrained, Train
@@ -97,10 +97,11 @@ class HistoryModule(FittedModel):
         """See `FittedModel`."""
         return "the module reads the edited history; its parameters are held until the next training"
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items)"""
         with torch.no_grad():
-            return self.read(*self.histories(users))
+            scores: FloatArray = self.read(*self.histories(users)).numpy()
+        return scores
 
     def histories(self, users: IntArray) -> tuple[Tensor, Tensor]:
         """(len(users), items) twice: ratings, and whether there is one."""
@@ -143,7 +144,10 @@ def _check(model: HistoryModule) -> None:
     try:
         ratings, rated = model.histories(users)
         scores = model.scores(users)
-        again, alone = model.scores(users), torch.cat([model.scores(users[row : row + 1]) for row in range(len(users))])
+        again, alone = (
+            model.scores(users),
+            np.concatenate([model.scores(users[row : row + 1]) for row in range(len(users))]),
+        )
         is_followed = _follows_ratings(model, ratings, rated)
         order_effect = _compute_order_effect(model)
     except Exception as error:
@@ -153,13 +157,13 @@ def _check(model: HistoryModule) -> None:
             expected=f"{expected}, of double precision",
             remedy="Wrap it in a module that does, or ask it with models.from_system.",
         ) from error
-    size = float(scores.detach().abs().max()) or 1.0
+    size = float(np.abs(scores).max()) or 1.0
     remedy = "Ask it with models.from_system, which takes what it says as it is."
-    if scores.shape != (len(users), model.data.n_items) or not torch.isfinite(scores).all():
+    if scores.shape != (len(users), model.data.n_items) or not np.isfinite(scores).all():
         received = "whose scores are not finite, or not one for each item"
-    elif not torch.allclose(scores, again, rtol=0, atol=1e-9 * size):
+    elif not np.allclose(scores, again, rtol=0, atol=1e-9 * size):
         received = "that does not give the same scores twice, as with dropout that eval() does not end"
-    elif not torch.allclose(scores, alone, rtol=0, atol=1e-9 * size):
+    elif not np.allclose(scores, alone, rtol=0, atol=1e-9 * size):
         received = "that gives a user other scores beside other users, as with statistics of the batch"
     elif not is_followed:
         received = "whose scores change with the ratings, but without a gradient"

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, final
 
 import numpy as np
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
@@ -63,9 +61,9 @@ class PopularityModel(FittedModel):
     """(items,)"""
     predicts_ratings: bool
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): the same row for every user."""
-        return torch.from_numpy(np.tile(self.item_scores, (len(users), 1)))
+        return np.tile(self.item_scores, (len(users), 1))
 
     def score_vectors(self) -> ScoreVectors:
         """See `FittedModel`; offsets alone."""
@@ -82,11 +80,12 @@ class RandomModel(FittedModel):
     seed: int
     predicts_ratings: bool
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): draws on the rating scale, or from 0 to 1 where that has no width."""
         draws = uniforms(self.seed, self.data.user_keys[users][:, None], self.data.item_keys[None, :])
         low, high = self.data.scale if self.predicts_ratings else (0.0, 1.0)
-        return torch.from_numpy(low + (high - low) * draws)
+        scores: FloatArray = low + (high - low) * draws
+        return scores
 
 
 def item_means(data: Interactions, damping: float = 0.0) -> FloatArray:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from recaudit.arithmetic import aligned, one_thread, product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
+from recaudit.engines.steady import one_blas_thread
 from recaudit.errors import InputError
 from recaudit.models.checks import check_action_rows, check_actions
 from recaudit.models.factor.model import FactorVectors
 from recaudit.models.response import AffineResponse, DifferentiableResponse, EditedItems, Response
+from recaudit.torch_extra import require_torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Numbers = TypeVar("Numbers", FloatArray, "Tensor")
 
 
 class Confidence(NamedTuple):
@@ -42,19 +46,19 @@ class Confidence(NamedTuple):
         """Whether every pair has weight 1, whatever it is rated: vectors are then affine in the ratings."""
         return self.click is not None and abs(self.alpha * self.click) == 1
 
-    def of_pairs(self, ratings: Tensor) -> tuple[Tensor, Tensor]:
+    def of_pairs(self, ratings: Numbers) -> tuple[Numbers, Numbers]:
         """Weight and pull of pairs with these ratings, all of one shape."""
         if self.click is None:
             confidence = self.alpha * ratings
-            return confidence.abs(), confidence.clamp(min=0)
+            return abs(confidence), confidence.clip(min=0)
         share, confidence_of_one = ratings / self.click, self.alpha * self.click
         return 1 + (abs(confidence_of_one) - 1) * share, max(confidence_of_one, 0.0) * share
 
-    def of_ratings(self, ratings: FloatArray) -> tuple[Tensor, Tensor]:
+    def of_ratings(self, ratings: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The same of pairs some of which have no rating, NaN."""
-        given = torch.from_numpy(ratings)
-        weight, pull = self.of_pairs(given)
-        return torch.where(given.isnan(), 1.0, weight), torch.where(given.isnan(), 0.0, pull)
+        unrated = np.isnan(ratings)
+        weight, pull = self.of_pairs(ratings)
+        return np.where(unrated, 1.0, weight), np.where(unrated, 0.0, pull)
 
 
 class Solves(NamedTuple):
@@ -70,18 +74,19 @@ class Solves(NamedTuple):
     regularization: float
     confidence: Confidence
 
-    def solved(self, positions: IntArray | NDArray[np.int32], ratings: FloatArray) -> tuple[Tensor, Tensor]:
+    def solved(self, positions: IntArray | NDArray[np.int32], ratings: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The inverse (factors, factors) and the vector (factors,) of one row; positions and ratings are (n,)."""
-        Y = aligned(self.others[positions])
-        weight, pull = self.confidence.of_pairs(torch.tensor(ratings))
-        penalty = self.regularization * torch.eye(Y.shape[1], dtype=torch.float64)
-        inverse = torch.linalg.inv(aligned(self.gram) + penalty + Y.T @ (Y * (weight - 1)[:, None]))
+        Y = self.others[positions]
+        weight, pull = self.confidence.of_pairs(ratings)
+        penalty = self.regularization * np.eye(Y.shape[1])
+        system = self.gram + penalty + Y.T @ (Y * (weight - 1)[:, None])
+        inverse: FloatArray = np.asarray(np.linalg.inv(system), dtype=np.float64)
         return inverse, inverse @ (Y.T @ pull)
 
     def vectors(self, data: Interactions) -> FloatArray:
         """(users, factors): the vector of every user of this log, where `others` are the items."""
-        with one_thread():
-            return torch.stack([self.solved(*data.history(user))[1] for user in range(data.n_users)]).numpy()
+        with one_blas_thread():  # the products are small
+            return np.stack([self.solved(*data.history(user))[1] for user in range(data.n_users)])
 
 
 @final
@@ -95,22 +100,34 @@ class Resolved:
     """
 
     confidence: Confidence
-    weight: Tensor
+    weight: FloatArray
     """(..., actions): as it is before."""
-    pull: Tensor
+    pull: FloatArray
     """(..., actions): as it is before."""
-    common: Tensor
+    common: FloatArray
     """(..., actions, actions): K."""
-    given: Tensor
+    given: FloatArray
     """(..., actions): Y_A x."""
 
-    def moved(self, ratings: Tensor) -> Tensor:
+    def moved(self, ratings: FloatArray) -> FloatArray:
         """(..., actions): y, of ratings of this shape."""
+        moved: FloatArray = self._moved(ratings, np)
+        return moved
+
+    def moved_tensor(self, ratings: Tensor) -> Tensor:
+        """Return `moved` as a tensor, through which gradients flow back to the ratings."""
+        torch = require_torch("gradients")
+        fields = {name: torch.from_numpy(getattr(self, name)) for name in ("weight", "pull", "common", "given")}
+        moved: Tensor = replace(self, **fields)._moved(ratings, torch)
+        return moved
+
+    def _moved(self, ratings: Any, library: Any) -> Any:
+        """Compute `moved` with the functions of numpy or of torch."""
         weight, pull = self.confidence.of_pairs(ratings)
         more, pulled = weight - self.weight, pull - self.pull
-        system = self.common * more[..., None, :] + torch.eye(more.shape[-1], dtype=torch.float64)
-        right = self.given + (self.common @ pulled[..., None])[..., 0]
-        z: Tensor = torch.linalg.solve(system, right)
+        system = self.common * more[..., None, :] + library.eye(more.shape[-1], dtype=library.float64)
+        right = self.given[..., None] + self.common @ pulled[..., None]
+        z = library.linalg.solve(system, right)[..., 0]
         return pulled - more * z
 
 
@@ -119,15 +136,18 @@ class Resolved:
 class MovedScores:
     """A viewer's scores of all items after the acted-on are rated: `level + slope @ y`, see `Resolved`."""
 
-    level: Tensor
+    level: FloatArray
     """(items,): with every rating as it is before."""
-    slope: Tensor
+    slope: FloatArray
     """(items, actions)"""
     resolved: Resolved
 
     def __call__(self, ratings: Tensor) -> Tensor:
         """(batch, items), of ratings (batch, actions); gradients flow."""
-        return self.level + self.resolved.moved(ratings) @ self.slope.T
+        torch = require_torch("gradients")
+        level, slope = torch.from_numpy(self.level), torch.from_numpy(self.slope)
+        scores: Tensor = level + self.resolved.moved_tensor(ratings) @ slope.T
+        return scores
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -171,11 +191,10 @@ class ConfidenceModel(FactorVectors):
         items = check_action_rows(items, self.data.n_items)
         row, action = np.nonzero(items >= 0)
         level, slope, resolved = self._solved_items(editors[row], items[row, action])
-        moved = resolved.moved(torch.from_numpy(ratings[row, action])[..., None])
-        vectors = torch.zeros((*ratings.shape, level.shape[1]), dtype=torch.float64)
-        vectors[torch.from_numpy(row), torch.from_numpy(action)] = level[:, None] + slope[:, None] * moved
-        offset = torch.zeros(ratings.shape, dtype=torch.float64)
-        return EditedItems(vectors, offset, *map(torch.from_numpy, (self.user_factors, np.zeros(self.data.n_users))))
+        moved = resolved.moved(ratings[row, action][..., None])
+        vectors = np.zeros((*ratings.shape, level.shape[1]))
+        vectors[row, action] = level[:, None] + slope[:, None] * moved
+        return EditedItems(vectors, np.zeros(ratings.shape), self.user_factors, np.zeros(self.data.n_users))
 
     def _moved(self, viewer: int, editor: int, items: IntArray) -> MovedScores:
         return self._own(viewer, items) if viewer == editor else self._others(viewer, editor, items)
@@ -183,29 +202,30 @@ class ConfidenceModel(FactorVectors):
     def _own(self, user: int, items: IntArray) -> MovedScores:
         seen, ratings = self.data.history(user)
         inverse, vector = self.by_user.solved(seen, ratings)
-        acted, Q = aligned(self.item_factors[items]), aligned(self.item_factors)
+        acted, Q = self.item_factors[items], self.item_factors
         toward = acted @ inverse
         before = self.by_user.confidence.of_ratings(_ratings_of(items, seen, ratings))
         resolved = Resolved(self.by_user.confidence, *before, toward @ acted.T, acted @ vector)
         level = Q @ vector if self.jumps else self.scores(np.array([user]))[0]
-        return MovedScores(level, product(Q, toward), resolved)
+        return MovedScores(level, Q @ toward.T, resolved)
 
     def _others(self, viewer: int, editor: int, items: IntArray) -> MovedScores:
         level, slope, alone = self._solved_items(np.full(len(items), editor), items)
-        p, at = aligned(self.user_factors[viewer]), torch.from_numpy(items)
-        scores = self.scores(np.array([viewer]))[0].index_copy(0, at, level @ p)
-        slopes = torch.zeros(self.data.n_items, len(items), dtype=torch.float64)
-        slopes[at, torch.arange(len(items))] = slope @ p
-        before, K = (alone.weight[:, 0, 0], alone.pull[:, 0, 0]), torch.diag(alone.common[:, 0, 0, 0])
+        p = self.user_factors[viewer]
+        scores = self.scores(np.array([viewer]))[0]
+        scores[items] = level @ p
+        slopes = np.zeros((self.data.n_items, len(items)))
+        slopes[items, np.arange(len(items))] = slope @ p
+        before, K = (alone.weight[:, 0, 0], alone.pull[:, 0, 0]), np.diag(alone.common[:, 0, 0, 0])
         return MovedScores(scores, slopes, Resolved(alone.confidence, *before, K, alone.given[:, 0, 0]))
 
-    def _solved_items(self, editors: IntArray, items: IntArray) -> tuple[Tensor, Tensor, Resolved]:
+    def _solved_items(self, editors: IntArray, items: IntArray) -> tuple[FloatArray, FloatArray, Resolved]:
         """Level and slope (pairs, factors): rated anew by its editor, a pair's item has `level + y slope`.
 
         y is (pairs, ratings, 1), as ratings are: each pair is a problem of one action.
         """
-        users = aligned(self.by_item.others)
-        solution, slope = torch.zeros(2, len(items), users.shape[1], dtype=torch.float64)
+        users = self.by_item.others
+        solution, slope = np.zeros((2, len(items), users.shape[1]))
         before = np.full(len(items), np.nan)
         order = np.argsort(items, kind="stable")
         distinct, first = np.unique(items[order], return_index=True)
@@ -214,10 +234,10 @@ class ConfidenceModel(FactorVectors):
             inverse, solution[pairs] = self.by_item.solved(raters, ratings)
             slope[pairs] = users[editors[pairs]] @ inverse
             before[pairs] = _ratings_of(editors[pairs], raters, ratings)
-        own = users[torch.from_numpy(editors)]
-        common, given = (slope * own).sum(dim=1), (solution * own).sum(dim=1)
+        own = users[editors]
+        common, given = (slope * own).sum(axis=1), (solution * own).sum(axis=1)
         weight, pull = (part[:, None, None] for part in self.by_item.confidence.of_ratings(before))
-        confidence, level = self.by_item.confidence, solution if self.jumps else aligned(self.item_factors[items])
+        confidence, level = self.by_item.confidence, solution if self.jumps else self.item_factors[items]
         return level, slope, Resolved(confidence, weight, pull, common[:, None, None, None], given[:, None, None])
 
 
@@ -232,7 +252,7 @@ class EvenModel(ConfidenceModel):
         """See `ConfidenceModel`: no weight changes, so that y is the change of the pull."""
         items = check_actions(items, self.data.n_items)
         moved = self._moved(viewer, editor, items)
-        _, pull = moved.resolved.confidence.of_pairs(torch.ones(len(items), dtype=torch.float64))
+        _, pull = moved.resolved.confidence.of_pairs(np.ones(len(items)))
         return AffineResponse(items, moved.slope * pull, moved.level - moved.slope @ moved.resolved.pull)
 
 

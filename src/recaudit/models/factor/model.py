@@ -6,11 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar, final
 
 import numpy as np
-import torch
 from pydantic import InstanceOf
-from torch import Tensor
 
-from recaudit.arithmetic import aligned, product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
@@ -64,11 +61,12 @@ class FactorVectors(FittedModel):
         again = None if self.recommender is None else Updated(of=self.recommender, update=update)
         return (made.from_elsewhere() if self.foreign else made).with_recommender(again)
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): predicted ratings, not clipped."""
-        products = product(self.user_factors[users], self.item_factors)
-        level = torch.from_numpy(self.mean + self.user_bias[users])
-        return products + level[:, None] + torch.from_numpy(self.item_bias)
+        scores: FloatArray = self.user_factors[users] @ self.item_factors.T
+        scores += (self.mean + self.user_bias[users])[:, None]
+        scores += self.item_bias
+        return scores
 
     def score_vectors(self) -> ScoreVectors | None:
         """See `FittedModel`; None for a kind of model that scores in a way of its own, or does not show every item."""
@@ -121,13 +119,11 @@ class FoldInModel(FactorVectors):
         block = self.own_responses(np.array([viewer]), items[None, :])
         return AffineResponse(items, block.slope[0], block.intercept[0])
 
-    def own_responses(self, users: IntArray, items: IntArray, device: str = "cpu") -> AffineResponses:
+    def own_responses(self, users: IntArray, items: IntArray) -> AffineResponses:
         """One product with the item vectors for the whole block: `s = Q (M a + m) + g + mu + f_u`."""
-        return self._own_responses(users, items, self.update, device)
+        return self._own_responses(users, items, self.update)
 
-    def _own_responses(
-        self, users: IntArray, items: IntArray, update: UpdateRule, device: str = "cpu"
-    ) -> AffineResponses:
+    def _own_responses(self, users: IntArray, items: IntArray, update: UpdateRule) -> AffineResponses:
         items = check_action_rows(items, self.data.n_items)
         actions, factors = items.shape[1], self.item_factors.shape[1]
         moved = np.zeros((len(users), actions + 1, factors))
@@ -139,12 +135,13 @@ class FoldInModel(FactorVectors):
             moved[row, -1], moved[row, acted] = level[:factors], matrix[:factors].T
             if len(level) > factors:
                 bias[row, -1], bias[row, acted] = level[-1], matrix[-1]
-        vectors, others = (aligned(part).to(device) for part in (moved.reshape(-1, factors), self.item_factors))
-        scores = product(vectors, others).reshape(len(users), actions + 1, -1)
-        slope, level_of = scores[:, :-1].transpose(1, 2), torch.from_numpy(self.mean + bias[:, -1])[:, None]
+        vectors = moved.reshape(len(users) * (actions + 1), factors)
+        scores = (vectors @ self.item_factors.T).reshape(len(users), actions + 1, self.data.n_items)
+        slope = scores[:, :-1].transpose(0, 2, 1)
         if bias[:, :-1].any():
-            slope = slope + torch.from_numpy(bias[:, None, :-1]).to(device)
-        return AffineResponses(slope, scores[:, -1] + (level_of + torch.from_numpy(self.item_bias)).to(device))
+            slope = slope + bias[:, None, :-1]
+        level = (self.mean + bias[:, -1])[:, None] + self.item_bias
+        return AffineResponses(slope, scores[:, -1] + level)
 
     def _row(self, user: int, acted: IntArray) -> RatedVector:
         """The user's vector, of whose ratings those of the items `acted` are free."""
@@ -186,12 +183,12 @@ class FactorModel(FoldInModel):
         items = check_actions(items, self.data.n_items)
         p, level = self.user_factors[viewer], self.mean + self.user_bias[viewer]
         slope = np.zeros((self.data.n_items, len(items)))
-        intercept = self.scores(np.array([viewer]))[0].numpy()
+        intercept = self.scores(np.array([viewer]))[0]
         for action, item in enumerate(items):
             matrix, constant, bias = self._moved_item(int(item), editor)
             slope[item, action] = p @ matrix + bias[0]
             intercept[item] = p @ constant + level + bias[1]
-        return AffineResponse(items, torch.from_numpy(slope), torch.from_numpy(intercept))
+        return AffineResponse(items, slope, intercept)
 
     def edited_items(self, editors: IntArray, items: IntArray, ratings: FloatArray) -> EditedItems:
         """See `FittedModel`: with the users' vectors held, an edited item's vector is affine in its editor's rating."""
@@ -204,20 +201,19 @@ class FactorModel(FoldInModel):
             )
         row, action = np.nonzero(items >= 0)
         slope, level, bias = self._moved_items(editors[row], items[row, action])
-        vectors = torch.zeros((*ratings.shape, self.user_factors.shape[1]), dtype=torch.float64)
-        given = torch.from_numpy(ratings[row, action])[..., None]
-        vectors[torch.from_numpy(row), torch.from_numpy(action)] = level[:, None] + slope[:, None] * given
+        vectors = np.zeros((*ratings.shape, self.user_factors.shape[1]))
+        vectors[row, action] = level[:, None] + slope[:, None] * ratings[row, action][..., None]
         offset = np.zeros(ratings.shape)
         offset[row, action] = bias[:, 1:] + bias[:, :1] * ratings[row, action]
-        return EditedItems(vectors, *map(torch.from_numpy, (offset, self.user_factors, self.mean + self.user_bias)))
+        return EditedItems(vectors, offset, self.user_factors, self.mean + self.user_bias)
 
-    def _moved_items(self, editors: IntArray, items: IntArray) -> tuple[Tensor, Tensor, FloatArray]:
+    def _moved_items(self, editors: IntArray, items: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Slope and level (pairs, factors), bias (pairs, 2): an item rated o by its editor has `slope o + level`."""
         P, update, user_level = self.user_factors, self.update, self.mean + self.user_bias
         bias = np.column_stack([np.zeros(len(items)), self.item_bias[items]])
         if isinstance(update, SgdStep) and not update.bias_step:
-            p, q = torch.from_numpy(P[editors]), torch.from_numpy(self.item_factors[items])
-            predicted = torch.from_numpy(user_level[editors] + self.item_bias[items]) + (p * q).sum(dim=1)
+            p, q = P[editors], self.item_factors[items]
+            predicted = user_level[editors] + self.item_bias[items] + (p * q).sum(axis=1)
             moves = update.step * p
             return moves, (1 - update.step * update.regularization) * q - moves * predicted[:, None], bias
         slope, level = np.empty((2, len(items), P.shape[1]))
@@ -236,7 +232,7 @@ class FactorModel(FoldInModel):
         else:
             for pair, (editor, item) in enumerate(zip(editors, items, strict=True)):
                 slope[pair], level[pair], bias[pair] = self._moved_item(int(item), int(editor))
-        return torch.from_numpy(slope), torch.from_numpy(level), bias
+        return slope, level, bias
 
     def _moved_item(self, item: int, editor: int) -> tuple[FloatArray, FloatArray, tuple[float, float]]:
         """(factors,) twice and two numbers: rated o by the editor, the item has `slope o + level`, vector and bias."""

@@ -2,22 +2,15 @@
 
 A vector and its bias lie in one row, filled up with zeros to a multiple of eight: `[p, 0.., 1, f]` for a user,
 `[q, 0.., g, 1]` for an item. Then `p . q + f + g` is the product of two rows, and one formula moves vectors and biases:
-`row += rate (error * other row - regularization * row)`; the two ones are put back. The step is written as operations
-on eight numbers at a time (LLVM IR): of the same step as loops numba makes code that takes 1.2 times as long with 126
-factors, twice with 64 and four times with 14, and that adds in another order.
+`row += rate (error * other row - regularization * row)`; the two ones are put back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
-import torch
-from llvmlite import ir
 from numba import njit, prange
-from numba.core import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -36,9 +29,7 @@ _STRATA = 8
 _WORTH_SHARING = 500_000
 """From so many ratings on several cores walk over them."""
 _LANES = 8
-_VECTOR = ir.VectorType(ir.DoubleType(), _LANES)
-_INT = ir.IntType(32)
-_ROUNDED_ONCE = ("contract",)
+"""Rows are a multiple of this many numbers long: a cache line."""
 
 
 @final
@@ -125,10 +116,10 @@ def _stratify(data: Interactions, mean: float, draw: np.random.Generator) -> Str
 
 
 class BiasedVectors(NamedTuple):
-    """Vectors and biases of users and items; the type of the arrays says how wide a row is."""
+    """Vectors and biases of users and items, each with one row for a vector and its bias."""
 
-    users: NDArray[np.void]
-    items: NDArray[np.void]
+    users: FloatArray
+    items: FloatArray
 
     @classmethod
     def of(cls, P: FloatArray, Q: FloatArray, f: FloatArray, g: FloatArray) -> BiasedVectors:
@@ -137,18 +128,18 @@ class BiasedVectors(NamedTuple):
 
     def parts(self, factors: int) -> Parameters:
         """P, Q, f and g: what the rows were made of."""
-        users, items = self.users["row"], self.items["row"]
+        users, items = self.users, self.items
         return users[:, :factors].copy(), items[:, :factors].copy(), users[:, -1].copy(), items[:, -2].copy()
 
 
-def _filled_up(vectors: FloatArray, *last: FloatArray) -> NDArray[np.void]:
-    """(rows,) records of one row each; torch's memory starts at a cache line, as each row then does."""
+def _filled_up(vectors: FloatArray, *last: FloatArray) -> FloatArray:
+    """Return rows of `vectors`, zeros and the columns `last`, each row a multiple of `_LANES` long."""
     count, factors = vectors.shape
     width = -(-(factors + len(last)) // _LANES) * _LANES
-    rows = torch.zeros(count, width, dtype=torch.float64).numpy()
+    rows = np.zeros((count, width))
     rows[:, :factors] = vectors
     rows[:, width - len(last) :] = np.column_stack(last)
-    return rows.view([("row", np.float64, (width,))])[:, 0]
+    return rows
 
 
 @parallel_njit()
@@ -192,6 +183,7 @@ def _walk_block(
     ratings: StratifiedRatings, block: int, vectors: BiasedVectors, rate: float, regularization: float, seed: np.uint64
 ) -> None:
     users, items, residual, offsets = ratings
+    P, Q = vectors
     start, end = offsets[block], offsets[block + 1]
     kept = 1 - rate * regularization
     state = seed + np.uint64(block) * np.uint64(0xD1B54A32D192ED03)
@@ -205,69 +197,23 @@ def _walk_block(
         u, i, r = users[pick], items[pick], residual[pick]
         users[pick], items[pick], residual[pick] = users[at], items[at], residual[at]
         users[at], items[at], residual[at] = u, i, r
-        _step(vectors.users, u, vectors.items, i, r, rate, kept)
+        _step(P, u, Q, i, r, rate, kept)
 
 
-def _typed_step(
-    _context: object, P: Any, user: Any, Q: Any, item: Any, residual: Any, rate: Any, kept: Any
-) -> tuple[Any, Callable[..., Any]]:
-    """`step = rate (residual - p . q)`, then `p, q = kept p + step q, kept q + step p`, and the ones put back.
+@njit(cache=True, fastmath={"contract", "reassoc", "nsz"})
+def _step(P: FloatArray, user: int, Q: FloatArray, item: int, residual: float, rate: float, kept: float) -> None:
+    """Move both rows by `step = rate (residual - p . q)`: `p, q = kept p + step q, kept q + step p`.
 
-    Returns the signature for these types of arguments, and what writes the code.
+    The ones of both rows are put back.
     """
-    vectors = P.dtype.size // (8 * _LANES)
-
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Sequence[Any]) -> Any:
-        def row(array: int) -> list[ir.Value]:
-            """Where each eight numbers of a row lie."""
-            data = context.make_array(signature.args[array])(context, builder, arguments[array]).data
-            index = context.cast(builder, arguments[array + 1], signature.args[array + 1], types.intp)
-            first = builder.bitcast(builder.gep(data, [index]), _VECTOR.as_pointer())
-            return [builder.gep(first, [_INT(part)]) for part in range(vectors)]
-
-        def total(vector: ir.Value, lanes: int) -> ir.Value:
-            """The sum of the lanes, by halves."""
-            if lanes == 1:
-                return builder.extract_element(vector, _INT(0))
-            halves = (range(lanes // 2), range(lanes // 2, lanes))
-            return total(builder.fadd(*(_lanes_of(builder, vector, half) for half in halves)), lanes // 2)
-
-        def everywhere(number: ir.Value) -> ir.Value:
-            """A vector of one number."""
-            first = builder.insert_element(_VECTOR(ir.Undefined), number, _INT(0))
-            return _lanes_of(builder, first, [0] * _LANES)
-
-        def moved(own: ir.Value, other: ir.Value) -> ir.Value:
-            """`kept own + step other`."""
-            return builder.fadd(times(share, own), times(step, other), flags=_ROUNDED_ONCE)
-
-        def times(left: ir.Value, right: ir.Value) -> ir.Value:
-            return builder.fmul(left, right, flags=_ROUNDED_ONCE)
-
-        at_p, at_q = row(0), row(2)
-        p = [builder.load(place, align=8) for place in at_p]
-        q = [builder.load(place, align=8) for place in at_q]
-        product = times(p[0], q[0])
-        for part in range(1, vectors):
-            product = builder.fadd(product, times(p[part], q[part]), flags=_ROUNDED_ONCE)
-        residual, rate, kept = arguments[4:]
-        step = everywhere(builder.fmul(rate, builder.fsub(residual, total(product, _LANES))))
-        share = everywhere(kept)
-        new_p = [moved(*pair) for pair in zip(p, q, strict=True)]
-        new_q = [moved(*pair) for pair in zip(q, p, strict=True)]
-        new_p[-1] = builder.insert_element(new_p[-1], ir.DoubleType()(1.0), _INT(_LANES - 2))
-        new_q[-1] = builder.insert_element(new_q[-1], ir.DoubleType()(1.0), _INT(_LANES - 1))
-        for vector, place in zip(new_p + new_q, at_p + at_q, strict=True):
-            builder.store(vector, place, align=8)
-        return context.get_dummy_value()
-
-    return types.void(P, user, Q, item, residual, rate, kept), generate
-
-
-_step: Any = intrinsic(_typed_step)
-
-
-def _lanes_of(builder: ir.IRBuilder, vector: ir.Value, lanes: Sequence[int]) -> ir.Value:
-    """The vector of these lanes."""
-    mask = ir.Constant(ir.VectorType(_INT, len(lanes)), [_INT(lane) for lane in lanes])
-    return builder.shuffle_vector(vector, vector.type(ir.Undefined), mask)
+    p, q = P[user], Q[item]
+    product = 0.0
+    for k in range(len(p)):
+        product += p[k] * q[k]
+    step = rate * (residual - product)
+    for k in range(len(p)):
+        before = p[k]
+        p[k] = kept * before + step * q[k]
+        q[k] = kept * q[k] + step * before
+    p[-2] = 1.0
+    q[-1] = 1.0

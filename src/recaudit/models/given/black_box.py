@@ -9,12 +9,10 @@ from functools import partial
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from recaudit.arguments import checked
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, SystemFailedError
 from recaudit.models.base import FittedModel
@@ -138,13 +136,13 @@ class BlackBox(FittedModel):
         """How many queries an answer takes, where the system does not fail."""
         return 1 if self.sampling is None else self.sampling.repeats
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): what the system says without any edit; a question for each user."""
         none = np.empty(0, dtype=np.int64)
         rows = [self.respond(int(user), int(user), none).scores(np.empty(0)) for user in users]
-        return torch.stack(rows) if rows else torch.empty(0, self.data.n_items, dtype=torch.float64)
+        return np.stack(rows) if rows else np.empty((0, self.data.n_items))
 
-    def may_show(self, scores: Tensor) -> Tensor:
+    def may_show(self, scores: FloatArray) -> BoolArray:
         """See `FittedModel`: not what a system gives no probability, or names in none of its lists."""
         if self.gives_ranks:
             return scores >= -self.data.n_items
@@ -171,11 +169,11 @@ class BlackBox(FittedModel):
         ask = self._asking(viewer, editor, items, in_turn=in_turn)
         who = np.array([in_turn, viewer, editor, *items]).tobytes()
 
-        def query(ratings: FloatArray) -> Tensor:
+        def query(ratings: FloatArray) -> FloatArray:
             if self.memory is None:
-                return torch.from_numpy(ask(ratings))
+                return ask(ratings)
             key = who + (ratings + 0.0).tobytes()  # 0.0 and -0.0 are the same rating
-            return torch.from_numpy(self.memory.recall(key, lambda: ask(ratings), self.queries))
+            return self.memory.recall(key, lambda: ask(ratings), self.queries)
 
         return OpaqueResponse(items, query)
 
@@ -349,7 +347,7 @@ class HiddenModel:
             response = model.respond_in_turn(viewer, items) if in_turn else model.respond(viewer, editor, items)
 
         def answer(ratings: FloatArray) -> FloatArray:
-            return (model.scores(np.array([viewer]))[0] if response is None else response.scores(ratings)).numpy()
+            return model.scores(np.array([viewer]))[0] if response is None else response.scores(ratings)
 
         def ask(ratings: FloatArray) -> FloatArray:
             if not self.repeats_itself:

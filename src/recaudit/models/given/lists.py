@@ -7,10 +7,9 @@ from functools import cached_property
 from typing import ClassVar, final
 
 import numpy as np
-from torch import Tensor
 
 from recaudit.arguments import checked
-from recaudit.arrays import IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.checks import found
 from recaudit.data.interactions import Interactions, Unknown
 from recaudit.data.lists import GivenLists, ListColumns, given_lists
@@ -35,7 +34,7 @@ class ShownLists(FittedModel):
         "models.from_system or models.from_http"
     )
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """Refused: lists have none."""
         raise NotSupportedError(
             f"{type(self).__name__}: lists that were shown have no scores. Accuracy of lists, exposure, calibration "

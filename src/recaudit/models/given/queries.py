@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar, final
 
-from scipy import stats
+from scipy import special
 
 from recaudit.arrays import FloatArray
 from recaudit.errors import BudgetSpentError, MachineError, NotSupportedError, SystemFailedError
@@ -130,7 +130,7 @@ class ListSampling:
 
 def binomial_at_least(had: int, of: int) -> float:
     """What a probability is not below that showed itself `had` times in `of` (Clopper and Pearson)."""
-    return float(stats.beta.ppf(1 - CONFIDENCE, had, of - had + 1)) if had else 0.0
+    return float(special.betaincinv(had, of - had + 1, 1 - CONFIDENCE)) if had else 0.0
 
 
 @final

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
@@ -27,10 +25,10 @@ class LibraryScores(FittedModel):
 
     no_rule: ClassVar = "its library has no rule by which new ratings move its scores: it would train again"
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): what the library says."""
         distinct, row = np.unique(users, return_inverse=True)
         found = np.empty((len(distinct), self.data.n_items))
         for place, user in enumerate(distinct):
             found[place] = self.score(int(user))
-        return torch.from_numpy(found[row])
+        return found[row]

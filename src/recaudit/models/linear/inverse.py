@@ -12,14 +12,13 @@ from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numba import njit, prange
-from torch import Tensor
+from scipy.linalg import lapack
 
-from recaudit.arithmetic import one_thread
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import working
+from recaudit.engines.steady import one_blas_thread
 from recaudit.errors import InputError
 
 _ONE_THREAD = 4096
@@ -43,7 +42,7 @@ class Eliminated(NamedTuple):
     shares: FloatArray  # their products with it, over its pivot
 
 
-def inverted(gram: FloatArray, regularization: float) -> Tensor:
+def inverted(gram: FloatArray, regularization: float) -> FloatArray:
     """(n, n): the inverse of `gram + regularization I`, in the place of `gram` (n, n).
 
     LAPACK sums in another order on two threads than on one. Small matrices are therefore left to one thread, which also
@@ -52,30 +51,40 @@ def inverted(gram: FloatArray, regularization: float) -> Tensor:
     np.einsum("ii->i", gram)[:] += regularization
     left, steps = _eliminate(gram)
     if left.all():
-        return _by_cholesky(torch.from_numpy(gram))
+        return _by_cholesky(gram)
     rest = np.flatnonzero(left)
-    _by_cholesky(torch.from_numpy(_gathered(gram, rest)))
+    _by_cholesky(_gathered(gram, rest))
     _spread(gram, rest)
     _fill_left(gram, rest, steps)
     _fill_eliminated(gram, rest, steps)
-    return torch.from_numpy(gram)
+    return gram
 
 
-def _by_cholesky(matrix: Tensor) -> Tensor:
+def _by_cholesky(matrix: FloatArray) -> FloatArray:
     """(n, n): the inverse, in the place of the matrix."""
     # LAPACK's matrices are by columns; this one is symmetric, so that its transpose can be worked on where it is.
-    held, info = matrix.T, torch.empty((), dtype=torch.int32)
-    with one_thread() if len(matrix) <= _ONE_THREAD else nullcontext(), working("matrix inversion"):
-        torch.linalg.cholesky_ex(held, out=(held, info))
-        if info.item():
+    with one_blas_thread() if len(matrix) <= _ONE_THREAD else nullcontext(), working("matrix inversion"):
+        factor, info = lapack.dpotrf(matrix.T, lower=True, clean=False, overwrite_a=True)
+        if info:
             raise InputError(
                 "regularization",
                 received="a penalty that rounding loses beside these ratings",
                 expected="one that makes their equations solvable",
                 remedy="Make it larger, or the ratings smaller.",
             )
-        torch.cholesky_inverse(held, out=held)
+        lapack.dpotri(factor, lower=True, overwrite_c=True)
+    _mirror(matrix)
     return matrix
+
+
+@parallel_njit()
+def _mirror(matrix: FloatArray) -> None:
+    """Copy what is above the diagonal below it."""
+    for tile in prange(-(-len(matrix) // _TILE)):
+        start, end = tile * _TILE, min((tile + 1) * _TILE, len(matrix))
+        for column in range(end):
+            for row in range(max(start, column + 1), end):
+                matrix[row, column] = matrix[column, row]
 
 
 @parallel_njit()

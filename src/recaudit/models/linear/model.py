@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, final
 
 import numpy as np
-import torch
 from numba import njit, prange
 from pydantic import Field
 from scipy import sparse
-from torch import Tensor
 
 from recaudit.arithmetic import copy_into
 from recaudit.arrays import BoolArray, FloatArray, IntArray
@@ -80,8 +78,9 @@ class EASE(Recommender):
             held = UserKernel.of(X, self.regularization)
         else:
             weights = inverted(gram(X), self.regularization)
-            weights.div_(-weights.diagonal().clone())
-            held = HeldWeights(weights.fill_diagonal_(0.0).numpy())
+            weights /= -weights.diagonal()
+            np.fill_diagonal(weights, 0.0)
+            held = HeldWeights(weights)
         if some is not None:
             held = SomeWeights(held, some, data.n_items)
         return LinearModel(data, held, offset, predicts_ratings=self.center == "item")
@@ -111,16 +110,16 @@ class LinearModel(FittedModel):
         """(items, items): W_ji is what a rating of j adds to the score of i, so scores are `r_u W`."""
         return self.held.dense
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items)"""
         histories = centred(self.data.csr[users], self.offset)
-        return torch.from_numpy(self.held.scores(users, histories, self.offset))
+        return self.held.scores(users, histories, self.offset)
 
-    def may_show(self, scores: Tensor) -> Tensor:
+    def may_show(self, scores: FloatArray) -> BoolArray:
         """See `FittedModel`: items that have weights."""
         if not isinstance(self.held, SomeWeights):
             return super().may_show(scores)
-        return torch.from_numpy(~self.held.unscored).expand(scores.shape)
+        return np.broadcast_to(~self.held.unscored, scores.shape)
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
         """The user's scores as a function of their own ratings of `items`, the weights held.
@@ -138,7 +137,7 @@ class LinearModel(FittedModel):
         intercept = self.offset + immutable - slope @ self.offset[items]
         if isinstance(self.held, SomeWeights):
             intercept[self.held.unscored] = NO_SCORE
-        return AffineResponse(items, torch.from_numpy(slope.copy()), torch.from_numpy(intercept))
+        return AffineResponse(items, slope.copy(), intercept)
 
 
 def item_offset(data: Interactions, center: Center) -> FloatArray:

@@ -72,7 +72,7 @@ class UserKernel:
     def of(cls, X: sparse.csr_array, regularization: float) -> UserKernel:
         """Invert `X X^T + regularization I` of a sparse X (users, items)."""
         by_item = SparseRows.of(X.tocsc())
-        inverse = inverted(products(SparseRows.of(X), by_item), regularization).numpy()
+        inverse = inverted(products(SparseRows.of(X), by_item), regularization)
         explained, squares = _explained(by_item, inverse)
         # 1 - h_j is least where no other item has anything to do with j: rounding must not take it below.
         unexplained = np.maximum(1 - explained, regularization / (regularization + squares))

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
@@ -92,10 +90,10 @@ class HeldItemNeighbours(FittedModel):
             "similarities, means and baselines are held until the next training"
         )
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): predicted ratings, not clipped."""
-        rows = [torch.from_numpy(self._scores(int(user), *self._history(int(user)))) for user in users]
-        return torch.stack(rows) if rows else torch.empty(0, self.data.n_items, dtype=torch.float64)
+        rows = [self._scores(int(user), *self._history(int(user))) for user in users]
+        return np.stack(rows) if rows else np.empty((0, self.data.n_items))
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
         """The user's scores as a function of their own ratings of `items`: which items count follows from the set."""
@@ -113,7 +111,7 @@ class HeldItemNeighbours(FittedModel):
         if self.near.unknown is not None:
             slope[~self.known_items] = 0.0
         intercept = self._scores(viewer, listed, given)
-        return AffineResponse(items, torch.from_numpy(slope), torch.from_numpy(intercept))
+        return AffineResponse(items, slope, intercept)
 
     def _history(self, user: int) -> tuple[IntArray, FloatArray]:
         rows = slice(int(self.rated.indptr[user]), int(self.rated.indptr[user + 1]))
@@ -145,7 +143,7 @@ class HeldUserNeighbours(FittedModel):
         "again"
     )
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): predicted ratings, not clipped."""
         found = np.empty((len(users), self.data.n_items))
         ends, unknown = self.raters.indptr.astype(np.int64), self.near.unknown
@@ -155,4 +153,4 @@ class HeldUserNeighbours(FittedModel):
             found[:, item] = self.near.averages(users, item, raters, ratings)
             if unknown is not None:
                 found[~self.known_users[users] if len(raters) else slice(None), item] = unknown
-        return torch.from_numpy(found)
+        return found

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, final
 
 import numpy as np
-import torch
 from pydantic import Field
 from scipy import sparse
-from torch import Tensor
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
@@ -148,10 +146,10 @@ class ItemKNNModel(FittedModel):
         indptr, indices, values = self.counted_by
         return sparse.csc_array((values, indices, indptr), shape=(self.data.n_items, self.data.n_items))
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): predicted ratings, not clipped."""
         level, alone = self.baseline.levels(users), self.baseline.alone
-        return torch.from_numpy(level + weighted_averages(users, self.deviations, self.counted_by, False, alone))
+        return level + weighted_averages(users, self.deviations, self.counted_by, False, alone)
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
         """The user's scores as a function of their own ratings of `items`, similarities and baseline held.
@@ -173,8 +171,8 @@ class ItemKNNModel(FittedModel):
         constant = share * (old @ (ratings - level[seen])[kept] - new @ level[items])
         return AffineResponse(
             items,
-            slope=torch.from_numpy(share[:, None] * new.toarray()),
-            intercept=torch.from_numpy(level + np.where(counted, constant, self.baseline.alone)),
+            slope=share[:, None] * new.toarray(),
+            intercept=level + np.where(counted, constant, self.baseline.alone),
         )
 
 
@@ -196,7 +194,7 @@ class UserKNNModel(FittedModel):
         indptr, indices, values = self.neighbours
         return sparse.csr_array((values, indices, indptr), shape=(self.data.n_users, self.data.n_users))
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): predicted ratings, not clipped."""
         level, alone = self.baseline.levels(users), self.baseline.alone
-        return torch.from_numpy(level + weighted_averages(users, self.neighbours, self.deviations, True, alone))
+        return level + weighted_averages(users, self.neighbours, self.deviations, True, alone)

@@ -12,7 +12,6 @@ from typing import Annotated, Any, final
 
 import numpy as np
 import polars as pl
-import torch
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
@@ -360,11 +359,11 @@ def slates(
     lists = policy.lister(model.data)
 
     def some(rows: slice) -> tuple[IntArray, FloatArray, FloatArray]:
-        scores, mask = model.scores(users[rows]), torch.from_numpy(allowed[rows])
+        scores, mask = model.scores(users[rows]), allowed[rows]
         items = lists(scores, mask, users[rows], n, rng)
         propensities = policy.propensities(scores, mask, items, model.data.tie_keys(users[rows]))
         shown = items >= 0
-        values = np.take_along_axis(scores.numpy(), np.maximum(items, 0), axis=1)
+        values = np.take_along_axis(scores, np.maximum(items, 0), axis=1)
         return items, np.where(shown, values, 0.0), np.where(shown, propensities, 0.0)
 
     block = max(1, SCORED // allowed.shape[1])
@@ -382,7 +381,7 @@ def population_rmse(model: FittedModel, population: Population, users: IntArray)
     """Over every pair of these users with all items."""
     total = 0.0
     for block in blocks(users):
-        error = predictions(model, model.scores(block).numpy()) - population.expected(block)
+        error = predictions(model, model.scores(block)) - population.expected(block)
         error *= error
         total += float(error.sum())
     return float(np.sqrt(total / (len(users) * population.n_items)))

@@ -11,7 +11,6 @@ from numba import njit
 from numpy.typing import NDArray
 from pydantic import Field
 
-from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.machine import check_memory
 from recaudit.seeding import generator
@@ -138,7 +137,7 @@ class FactorPopulation(Population):
         self.scale, self.noise = settings.scale, settings.noise
         self.user_factors = user_factors
         """(users, factors): as they are now."""
-        self.item_factors = item_factors.copy()  # torch wants arrays that could be written to
+        self.item_factors = item_factors
         """(items, factors)"""
         self.user_level = user_level
         """(users,): the offset and the user's bias."""
@@ -147,7 +146,7 @@ class FactorPopulation(Population):
 
     def utilities(self, users: IntArray) -> FloatArray:
         """(len(users), items): products and biases."""
-        values: FloatArray = product(self.user_factors[users], self.item_factors).numpy()
+        values: FloatArray = self.user_factors[users] @ self.item_factors.T
         values += self.user_level[users][:, None] + self.item_bias
         return values
 
@@ -197,7 +196,7 @@ class LatentPopulation(FactorPopulation):
             return values
         for remembered in self.recent[users].T:
             rows = np.flatnonzero(remembered >= 0)
-            alike: FloatArray = product(self._directions[remembered[rows]], self._directions).numpy()
+            alike: FloatArray = self._directions[remembered[rows]] @ self._directions.T
             values[rows] -= self._tired(alike)
         return values
 

@@ -79,7 +79,7 @@ def learn(data: Interactions, factors: int, recommender: Recommender | None, rng
             "part of the log.",
         )
         blocks = np.split(np.arange(data.n_users), range(256, data.n_users, 256))
-        worth = _read_only(_finite(tried[best], np.concatenate([model.scores(block).numpy() for block in blocks])))
+        worth = _read_only(_finite(tried[best], np.concatenate([model.scores(block) for block in blocks])))
     activity, popularity = rates_of(data.user_counts, data.item_counts)
     return Learned(
         recommender=tried[best],

@@ -9,10 +9,9 @@ from types import MappingProxyType
 from typing import Annotated, Any, NoReturn, Self, final
 
 import gymnasium
-import torch
 from pydantic import Field, model_validator
 
-from recaudit.arrays import IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError, did_you_mean
 from recaudit.models import FittedModel, Recommender
@@ -199,6 +198,6 @@ class OracleModel(FittedModel):
     data: Interactions
     population: Population
 
-    def scores(self, users: IntArray) -> torch.Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): as they are now."""
-        return torch.from_numpy(self.population.utilities(users))
+        return self.population.utilities(users)

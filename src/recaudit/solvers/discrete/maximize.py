@@ -11,10 +11,7 @@ import math
 from typing import NamedTuple, final
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from recaudit.arithmetic import aligned
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.errors import InputError
 from recaudit.solvers.checks import Array, as_double, as_positions, as_scores, check_finite, check_positive, require
@@ -25,16 +22,14 @@ from recaudit.solvers.solution import Solution, status_of
 
 # What the evaluations of one problem may hold, in bytes.
 _WORK_BYTES = 1 << 28
-# Actions that are listed rather than searched: a tree costs a target about as much as this many tries. An accelerator
-# tries that many times more in the same time, and does not speed up a tree.
+# Actions that are listed rather than searched: a tree costs a target about as much as this many tries.
 _ALWAYS_LISTED, _LISTED_A_TARGET = 2_000, 8
-_FASTER = 16
 # How well the relaxed problem is solved, where the search starts: what is missing, the first nodes make up for.
 _ROOT_TOL = 1e-3
 # Targets whose trees are grown together, and nodes that are evaluated together.
 _TOGETHER = 1024
-# (target, action) pairs whose objectives are held at once: 2 MB on a CPU, which a core's cache keeps.
-_CPU_BLOCK, _DEVICE_BLOCK = 1 << 18, 1 << 25
+# (target, action) pairs whose objectives are held at once: 2 MB, which a core's cache keeps.
+_BLOCK = 1 << 18
 # One less than fits into the type of `Choices`: a start may come on top.
 _MOST_RATINGS = np.iinfo(np.int16).max - 1
 # Sums of costs are compared with the budget to this part of all costs: 0.1 + 0.2 is within 0.3.
@@ -54,7 +49,6 @@ def maximize_softmax_discrete(
     cost: Array | None = None,
     node_limit: int = 1000,
     enumerate_up_to: int | None = None,
-    device: str = "cpu",
 ) -> Solution:
     """The largest softmax probability of each target over the actions a whose every a_k is one of `values`.
 
@@ -72,37 +66,32 @@ def maximize_softmax_discrete(
     positions = as_positions("targets", targets, len(intercepts))
     grid = _ActionGrid.checked(values, slopes.shape[1], start, changes, cost)
 
-    slopes, intercepts, positions, lower, upper = (
-        tensor.to(device)
-        for tensor in (slopes, intercepts, positions, torch.from_numpy(grid.lower), torch.from_numpy(grid.upper))
-    )
+    lower, upper = grid.lower, grid.upper
     half = (upper - lower) / 2
-    scores = Scaled.of(slopes[None], intercepts[None], beta, (lower + half)[None], half[None])
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = Scaled.of(slopes[None], intercepts[None], beta, (lower + half)[None], half[None])
     check_finite("beta * scores", scores.sizes)
     family = LogSumExp(scores, _WORK_BYTES)
-    constant = family.offsets[0, positions].cpu().numpy()
+    constant = family.offsets[0, positions]
     allowance = family.rounding + family.own_rounding[0, positions]
     incumbents = _Incumbents(grid, family, scores.slopes[0, positions])
 
     if enumerate_up_to is None:
         enumerate_up_to = _ALWAYS_LISTED + _LISTED_A_TARGET * len(positions)
-        if slopes.device.type != "cpu":
-            enumerate_up_to *= _FASTER
     every_action = grid.enumerated(enumerate_up_to)
     if every_action is not None:
         incumbents.try_all(every_action, np.arange(len(positions)))
         floor, nodes = incumbents.value, np.zeros(len(positions), dtype=np.int64)
     else:
         root_tol = max(tol, _ROOT_TOL)
-        relaxed = maximize_softmax(slopes, intercepts, positions, beta, lower, upper, root_tol, device=device)
-        tols = tolerance_beside(tol, allowance).cpu().numpy()
+        relaxed = maximize_softmax(slopes, intercepts, positions, beta, lower, upper, root_tol)
+        tols = tolerance_beside(tol, allowance)
         search = _BranchAndBound(incumbents, tols, node_limit, floor=constant - relaxed.upper)
         search.run(_to_unit_box(relaxed.actions, grid.lower, grid.upper))
         floor, nodes = search.floor, search.nodes
 
-    rounding = allowance.cpu().numpy()
     value = np.minimum(constant - incumbents.value, 0.0)
-    least, most = value - rounding, np.minimum(constant - floor + rounding, 0.0)
+    least, most = value - allowance, np.minimum(constant - floor + allowance, 0.0)
     return Solution(value, least, most, status_of(least, most, tol), _picked(grid.options, incumbents.choice), nodes)
 
 
@@ -110,15 +99,14 @@ def maximize_softmax_discrete(
 class _Incumbents:
     """For each target b of `slopes` (targets, K) the lowest g(u) - b.u tried; g, the costly part, is shared."""
 
-    def __init__(self, grid: _ActionGrid, family: LogSumExp, slopes: Tensor) -> None:
+    def __init__(self, grid: _ActionGrid, family: LogSumExp, slopes: FloatArray) -> None:
         targets = len(slopes)
         self.value: FloatArray = np.full(targets, np.inf)
         self.choice: Choices = np.zeros((targets, len(grid.options)), dtype=np.int16)
         self.slopes, self.grid, self.family = slopes, grid, family
-        block = _CPU_BLOCK if slopes.device.type == "cpu" else _DEVICE_BLOCK
-        self._at_once = max(1, block // max(targets, family.items))
+        self._at_once = max(1, _BLOCK // max(targets, family.items))
         # Kept, because the system takes longer to hand out new pages than to fill them.
-        self._buffer = slopes.new_empty(targets * self._at_once)
+        self._buffer = np.empty(targets * self._at_once)
         self._tried: set[bytes] = set()
 
     def try_new(self, choices: Choices, targets: IntArray) -> None:
@@ -131,14 +119,16 @@ class _Incumbents:
 
     def try_all(self, choices: Choices, targets: IntArray) -> None:
         """Try `choices` (n, K) for the `targets` given."""
-        slopes = self.slopes[torch.from_numpy(targets).to(self.slopes.device)]
+        slopes = self.slopes[targets]
         for first in range(0, len(choices), self._at_once):
             part = choices[first : first + self._at_once]
-            points = aligned(_picked(self.grid.space.options, part)).to(slopes.device)
+            points = _picked(self.grid.space.options, part)
             level = self.family.evaluate(points, hessian=False).value
-            objective = self._buffer[: len(targets) * len(part)].view(len(targets), len(part))
-            torch.addmm(level[None], slopes, points.T, alpha=-1, out=objective)
-            lowest, at = (found.cpu().numpy() for found in objective.min(dim=1))
+            objective = self._buffer[: len(targets) * len(part)].reshape(len(targets), len(part))
+            np.matmul(slopes, points.T, out=objective)
+            np.subtract(level, objective, out=objective)
+            at = objective.argmin(axis=1)
+            lowest = objective[np.arange(len(targets)), at]
             better = lowest < self.value[targets]
             self.value[targets[better]] = lowest[better]
             self.choice[targets[better]] = part[at[better]]
@@ -227,14 +217,14 @@ class _BranchAndBound:
     def _models(self, nodes: _Nodes) -> Taylor:
         """The objectives around the nodes' points."""
         family = self.incumbents.family
-        slopes, device = family.slopes[0], family.slopes.device
-        known = family.evaluate(aligned(nodes.point).to(device), hessian=True)
-        own = self.incumbents.slopes[torch.from_numpy(nodes.target).to(device)].cpu().numpy()
-        width = (slopes.amax(dim=0) - slopes.amin(dim=0)).cpu().numpy()
+        slopes = family.slopes[0]
+        known = family.evaluate(nodes.point, hessian=True)
+        own = self.incumbents.slopes[nodes.target]
+        width = slopes.max(axis=0) - slopes.min(axis=0)
         rounding = (family.items + 8) * float(np.finfo(np.float64).eps)
-        value = known.value.cpu().numpy() - (own * nodes.point).sum(axis=1) - 2 * rounding * width.sum()
-        gradient = known.gradient.cpu().numpy() - own
-        return Taylor(nodes.point, value, gradient, known.hessian.cpu().numpy(), width, rounding)
+        value = known.value - (own * nodes.point).sum(axis=1) - 2 * rounding * width.sum()
+        gradient = known.gradient - own
+        return Taylor(nodes.point, value, gradient, known.hessian, width, rounding)
 
     def _give_up(self, nodes: _Nodes) -> None:
         """The targets of these nodes stay bounded by the nodes."""
@@ -259,7 +249,7 @@ class _ActionGrid(NamedTuple):
         cls, values: Array, columns: int, start: Array | None, changes: float | None, cost: Array | None
     ) -> _ActionGrid:
         """From arguments as they come: `values` (R,), `start` (columns,), `cost` (columns,)."""
-        ratings = as_double("values", values, 1, "(ratings,)").cpu().numpy()
+        ratings = as_double("values", values, 1, "(ratings,)")
         proper = 0 < len(ratings) <= _MOST_RATINGS and bool((np.diff(ratings) > 0).all())
         received = f"{len(ratings)} numbers, {ratings[:8]}" + " ..." * (len(ratings) > 8)
         require(proper, "values", received, f"1 to {_MOST_RATINGS} numbers, ascending")
@@ -315,4 +305,4 @@ def _to_unit_box(actions: FloatArray, lower: FloatArray, upper: FloatArray) -> F
 def _numbers(name: str, values: Array, columns: int) -> FloatArray:
     numbers = as_double(name, values, 1, f"({columns},), one number an action")
     require(len(numbers) == columns, name, f"{len(numbers)} numbers", f"{columns}, one an action")
-    return np.asarray(numbers.cpu().numpy())
+    return numbers

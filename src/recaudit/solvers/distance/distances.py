@@ -1,16 +1,21 @@
-"""How far apart two distributions are, and the distributions that actions lead to beside their baseline."""
+"""Distances between two probability distributions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isfinite
-from typing import Literal, cast, final
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import did_you_mean
 from recaudit.solvers.checks import require
+from recaudit.torch_extra import require_torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Array = TypeVar("Array", FloatArray, "Tensor")
 
 Distance = Literal["hellinger", "tv", "l2", "kl"]
 """Hellinger `sqrt(1 - sum sqrt(p q))` and total variation `sum |p - q| / 2`, both from 0 to 1; L2
@@ -18,9 +23,6 @@ Distance = Literal["hellinger", "tv", "l2", "kl"]
 
 LARGEST: dict[Distance, float] = {"hellinger": 1.0, "tv": 1.0, "l2": 2**0.5, "kl": float("inf")}
 """What no two distributions exceed."""
-
-# Probabilities computed at once: 8 MB for each array of them.
-_BLOCK = 1 << 20
 
 
 def largest_distance(name: Distance) -> float | None:
@@ -34,64 +36,36 @@ def check_distance(name: str) -> Distance:
     return cast("Distance", name)
 
 
-def distance_between(name: Distance, before: Tensor, after: Tensor) -> Tensor:
-    """(...,): the distance of two distributions given as log-probabilities (..., items); differentiable in `after`.
-    An item of probability 0 (-inf) on both sides does not count."""
-    p, q = before.exp(), after.exp()
+def distance_between(name: Distance, before: Array, after: Array) -> Array:
+    """Compute the distance of two distributions.
+
+    Tensors of torch are accepted too, for searches by gradients: the result is differentiable in `after`.
+
+    Args:
+        name: Name of the distance.
+        before: Log-probabilities, shape (..., items).
+        after: Log-probabilities, shape (..., items). An item of probability 0 (-inf) on both sides does not count.
+
+    Returns:
+        Distances, shape (...,).
+    """
+    arrays = _module_of(after)
+    p, q = arrays.exp(before), arrays.exp(after)
+    found: Array
     if name == "hellinger":
         # 1 - sum sqrt(p q) = sum (sqrt p - sqrt q)^2 / 2, without the cancellation.
-        return ((before / 2).exp() - (after / 2).exp()).square().sum(dim=-1).div(2).clamp(min=0).sqrt()
-    if name == "tv":
-        return (p - q).abs().sum(dim=-1) / 2
-    if name == "l2":
-        return (p - q).square().sum(dim=-1).sqrt()
-    ratio = torch.where(q > 0, after - before, 0.0)
-    return (q * ratio).sum(dim=-1).clamp(min=0)
+        found = arrays.sqrt(arrays.square(arrays.exp(before / 2) - arrays.exp(after / 2)).sum(-1) / 2)
+    elif name == "tv":
+        found = arrays.abs(p - q).sum(-1) / 2
+    elif name == "l2":
+        found = arrays.sqrt(arrays.square(p - q).sum(-1))
+    else:
+        with np.errstate(invalid="ignore"):  # two infinities
+            ratio = arrays.where(q > 0, after - before, 0.0)
+        found = (q * ratio).sum(-1).clip(0)
+    return found
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Family:
-    """q(a) = softmax(slope @ a + offset), beta included, and its distance from the baseline p."""
-
-    slope: Tensor  # (items, K)
-    offset: Tensor  # (items,)
-    before: Tensor  # (items,): log p
-    distance: Distance
-    rounding: float = 0.0
-    """How far a log q, or a tangent of a log-sum-exp, may be from that of the scores as they were given."""
-    error: float = 0.0  # How far, therefore, a distance may be
-
-    def scores(self, actions: Tensor) -> Tensor:
-        """(..., items): z at the actions (..., K)."""
-        return torch.nn.functional.linear(actions, self.slope, self.offset)
-
-    def distances(self, actions: Tensor) -> Tensor:
-        """(...,): D(p, q(a)) at the actions (..., K); differentiable."""
-        return distance_between(self.distance, self.before, self.scores(actions).log_softmax(dim=-1))
-
-    def farthest(self, actions: Tensor) -> tuple[float, Tensor]:
-        """The largest distance over a list of actions (n, K), and the first action (K,) that reaches it."""
-        rows = max(1, _BLOCK // len(self.offset))
-        firsts = range(0, len(actions), rows)
-        return highest(torch.cat([self.distances(actions[first : first + rows]) for first in firsts]), actions)
-
-    def moves_straight(self) -> bool:
-        """Whether each action, alone, moves q on a straight line of the simplex: then a vertex of a box is farthest, as
-        in `own_item`. Along one coordinate, q is a mixture of its restrictions to the items with equal slopes: with two
-        different slopes that is a line; with three it bends, and the maximum may be inside."""
-        low, high = self.slope.amin(dim=0), self.slope.amax(dim=0)
-        return bool(((self.slope == low) | (self.slope == high)).all())
-
-
-def highest(distances: Tensor, actions: Tensor) -> tuple[float, Tensor]:
-    """The largest of `distances` (n,), and the first of the actions (n, K) that reaches it."""
-    best = int(distances.argmax())
-    return float(distances[best]), actions[best]
-
-
-def corners(lower: Tensor, upper: Tensor) -> Tensor:
-    """(..., 2^K, K): the vertices of the boxes from `lower` to `upper` (..., K)."""
-    columns = lower.shape[-1]
-    high = (torch.arange(1 << columns)[:, None] >> torch.arange(columns)) & 1
-    return torch.where(high.bool(), upper.unsqueeze(-2), lower.unsqueeze(-2))
+def _module_of(array: object) -> Any:
+    """Return the module that computes with this array: numpy, or torch for tensors."""
+    return np if isinstance(array, np.ndarray) else require_torch("distances of tensors")

@@ -30,10 +30,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
-import torch
 from numba import njit
-from numpy.typing import NDArray
-from torch import Tensor
+from numpy.typing import ArrayLike, NDArray
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.ranking import top_items
@@ -71,9 +69,9 @@ class VertexSolution(Solution):
 
 def largest_distance(
     distance: Distance,
-    scores: Tensor,
+    scores: ArrayLike,
     items: IntArray,
-    edited: Tensor,
+    edited: ArrayLike,
     beta: float,
     *,
     target: int | None = None,
@@ -90,17 +88,18 @@ def largest_distance(
     `changes`, at most that many items of a pair move; the others stay at the score before.
     """
     check_positive("beta", beta)
+    scores, edited = np.asarray(scores, dtype=np.float64), np.asarray(edited, dtype=np.float64)
     _check_edits(items, edited, changes)
     require(target is None or changes is None, "changes", f"{changes} beside a target", "None beside a target")
-    candidate = (scores != -torch.inf).numpy()
-    check_finite("scores", scores[torch.from_numpy(candidate)])
+    candidate = scores != -np.inf
+    check_finite("scores", scores[candidate])
     editors, actions = items.shape
     viewers = _Viewers.of(beta, scores, candidate, actions + 1 + (target is not None))
     vertices, items = Vertices.of(actions, changes), np.ascontiguousarray(items)
     value, vertex = np.zeros((len(scores), editors)), np.zeros((len(scores), editors), dtype=np.int64)
 
     def solve(rows: slice) -> None:
-        own = rows.start, items, edited[rows].contiguous().numpy()
+        own = rows.start, items, np.ascontiguousarray(edited[rows])
         asked = -1 if target is None else target, changes is not None, vertices
         _solve_rows(list(LARGEST).index(distance), beta, viewers, *own, *asked, value[rows], vertex[rows])
 
@@ -114,9 +113,9 @@ def largest_distance(
     return VertexSolution(flat, flat, flat, status, np.empty((0, actions)), work, vertex.ravel())
 
 
-def _check_edits(items: IntArray, edited: Tensor, changes: int | None) -> None:
-    fits = edited.dim() == 4 and edited.shape[1:3] == items.shape and edited.shape[3] >= 2
-    received = f"shape {tuple(edited.shape)} beside items of shape {items.shape}"
+def _check_edits(items: IntArray, edited: FloatArray, changes: int | None) -> None:
+    fits = edited.ndim == 4 and edited.shape[1:3] == items.shape and edited.shape[3] >= 2
+    received = f"shape {edited.shape} beside items of shape {items.shape}"
     require(fits, "edited", received, "shape (viewers, editors, actions, ratings + 1)")
     ordered, actions = np.sort(items, axis=1), items.shape[1]
     twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
@@ -148,12 +147,11 @@ class _Viewers(NamedTuple):
     top_logits: FloatArray  # (viewers, places): falling; -inf where there are fewer candidates
 
     @classmethod
-    def of(cls, beta: float, scores: Tensor, candidate: BoolArray, places: int) -> _Viewers:
-        level = torch.where(torch.from_numpy(candidate.any(axis=1)), scores.amax(dim=1), 0.0)
-        logits = beta * (scores - level[:, None])
+    def of(cls, beta: float, scores: FloatArray, candidate: BoolArray, places: int) -> _Viewers:
+        level = np.where(candidate.any(axis=1), scores.max(axis=1), 0.0)
+        z = beta * (scores - level[:, None])
         # Which of tied items are kept apart moves nothing but rounding.
-        tops = top_items(logits, torch.from_numpy(candidate), places, TieKeys.in_order(candidate.shape[1]))
-        z = logits.numpy()
+        tops = top_items(z, candidate, places, TieKeys.in_order(candidate.shape[1]))
         top_logits = np.where(tops >= 0, np.take_along_axis(z, np.maximum(tops, 0), axis=1), -np.inf)
         rank = np.where(candidate, _TAIL, _NO_CANDIDATE).astype(np.int8)
         row, place = np.nonzero(tops >= 0)
@@ -161,7 +159,7 @@ class _Viewers(NamedTuple):
         # A viewer with an empty place has no tail, and what stands here for its unit does not matter.
         unit = np.where(np.isfinite(top_logits[:, -1]), top_logits[:, -1], 0.0)
         mass = np.exp(np.where(rank == _TAIL, z, -np.inf) - unit[:, None])
-        return cls(rank, mass, mass.sum(axis=1), np.square(mass).sum(axis=1), level.numpy(), z, top_logits)
+        return cls(rank, mass, mass.sum(axis=1), np.square(mass).sum(axis=1), level, z, top_logits)
 
 
 @njit(nogil=True, cache=True)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal, final, get_args
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
@@ -156,7 +155,7 @@ def _lists(
 
     split_on_cores(solve, count)
     if (evaluations == NOT_FINITE).any():
-        check_finite("scores", torch.tensor(torch.nan))
+        check_finite("scores", np.nan)
     return lists, evaluations
 
 

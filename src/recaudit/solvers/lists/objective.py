@@ -25,12 +25,9 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from torch import Tensor
 
-from recaudit.arithmetic import aligned
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.errors import did_you_mean
 from recaudit.solvers.checks import require
@@ -218,7 +215,7 @@ def upper_bound(users: ListUsers, vectors: CategoryVectors, objective: ListObjec
     count, items = users.scores.shape
     step = max(1, _CHUNK // max(1, items))
     chunks = [slice(start, start + step) for start in range(0, max(1, count), step)]
-    bounds = [_Relaxation(users.take(rows), vectors, objective, lists[rows]).bound().numpy() for rows in chunks]
+    bounds = [_Relaxation(users.take(rows), vectors, objective, lists[rows]).bound() for rows in chunks]
     return np.concatenate(bounds)
 
 
@@ -228,98 +225,108 @@ class _Relaxation:
 
     def __init__(self, users: ListUsers, vectors: CategoryVectors, objective: ListObjective, lists: IntArray) -> None:
         self.weight, self.alpha = float(objective.weights[0]), objective.alpha
-        self.p, self.must = aligned(users.interests), torch.from_numpy(users.must) if users.must.any() else None
-        self.mp = self.p * torch.from_numpy(objective.importance)
-        score = aligned(np.asarray(users.scores, dtype=np.float64))
-        self.scores = score.masked_fill(~torch.from_numpy(users.allowed), -torch.inf)
-        self.shares = aligned(vectors.shares().toarray())  # (vectors, genres)
-        self.vector_of = torch.from_numpy(vectors.vector_of.astype(np.int64))
-        self.chosen = torch.from_numpy(lists)
-        self.filled = self.chosen >= 0
-        rank_weights = torch.from_numpy(objective.rank_weights)
+        self.p, self.must = users.interests, users.must if users.must.any() else None
+        self.mp = self.p * objective.importance
+        score = np.asarray(users.scores, dtype=np.float64)
+        self.scores = np.where(users.allowed, score, -np.inf)
+        self.shares = vectors.shares().toarray()  # (vectors, genres)
+        self.vector_of = vectors.vector_of
+        self.chosen, self.filled = lists, lists >= 0
+        rank_weights = objective.rank_weights
         self.equal_ranks = bool((rank_weights == rank_weights[0]).all())
         self.w = rank_weights * self.filled  # (users, n): 0 beyond the list's end
-        weight = self.w.sum(dim=1, keepdim=True)
-        self.all_weight = torch.where(weight > 0, weight, 1.0)  # (users, 1): W; 1 for an empty list, whose S is 0
+        weight = self.w.sum(axis=1, keepdims=True)
+        self.all_weight = np.where(weight > 0, weight, 1.0)  # (users, 1): W; 1 for an empty list, whose S is 0
         # S (users, genres) and t (users,) of the lists.
-        self.held = torch.from_numpy(vectors.distribution(lists, objective.rank_weights)) * weight
-        self.total = (score.gather(1, self.chosen.clamp(min=0)) * self.filled).sum(dim=1)
+        self.held = vectors.distribution(lists, objective.rank_weights) * weight
+        self.total = (np.take_along_axis(score, np.maximum(lists, 0), axis=1) * self.filled).sum(axis=1)
 
-    def bound(self) -> Tensor:
-        """(users,): the smallest bound of both arguments, after the steps of Frank and Wolfe."""
-        held, total = self.held, self.total
-        best = self.by_submodularity() if self.equal_ranks else torch.full_like(total, torch.inf)
-        for _ in range(_ROUNDS):
-            c = self.slope(held)
-            bound, to_held, to_total = self.best_response(c)
-            bound = bound + self.value(held, total) - (1 - self.weight) * total - (c * held).sum(dim=1)
-            best = torch.minimum(best, bound)
-            length = self.search(held, to_held - held, to_total - total)
-            held, total = held + length[:, None] * (to_held - held), total + length * (to_total - total)
+    def bound(self) -> FloatArray:
+        """Return the smallest bound of both arguments, after the steps of Frank and Wolfe, shape (users,)."""
+        with np.errstate(divide="ignore", invalid="ignore"):  # of genres that the user has no interest in
+            held, total = self.held, self.total
+            best = self.by_submodularity() if self.equal_ranks else np.full_like(total, np.inf)
+            for _ in range(_ROUNDS):
+                c = self.slope(held)
+                bound, to_held, to_total = self.best_response(c)
+                bound = bound + self.value(held, total) - (1 - self.weight) * total - (c * held).sum(axis=1)
+                best = np.minimum(best, bound)
+                length = self.search(held, to_held - held, to_total - total)
+                held, total = held + length[:, None] * (to_held - held), total + length * (to_total - total)
         return best
 
-    def smoothed(self, held: Tensor) -> Tensor:
-        """(users, genres): q~ / p for genres that the user has an interest in, 1 for the others."""
+    def smoothed(self, held: FloatArray) -> FloatArray:
+        """Return q~ / p for genres that the user has an interest in, 1 for the others, shape (users, genres)."""
         ratio = (1 - self.alpha) * held / self.all_weight / self.p + self.alpha
-        return torch.where(self.p > 0, ratio, 1.0)
+        return np.where(self.p > 0, ratio, 1.0)
 
-    def value(self, held: Tensor, total: Tensor) -> Tensor:
-        """(users,): f."""
-        return (1 - self.weight) * total + self.weight * (self.mp * self.smoothed(held).log()).sum(dim=1)
+    def value(self, held: FloatArray, total: FloatArray) -> FloatArray:
+        """Return f, shape (users,)."""
+        similarity: FloatArray = (self.mp * np.log(self.smoothed(held))).sum(axis=1)
+        return (1 - self.weight) * total + self.weight * similarity
 
-    def slope(self, held: Tensor) -> Tensor:
-        """(users, genres): c, the derivative of f with respect to S."""
+    def slope(self, held: FloatArray) -> FloatArray:
+        """Return c, the derivative of f with respect to S, shape (users, genres)."""
         c = self.weight * self.mp * (1 - self.alpha) / self.all_weight / self.p / self.smoothed(held)
-        return torch.where(self.p > 0, c, 0.0)
+        return np.where(self.p > 0, c, 0.0)
 
-    def best_response(self, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """A bound on the sum of a_i + w_r b_i over all lists, and a list that is good for it: its S and t."""
+    def best_response(self, c: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return a bound on the sum of a_i + w_r b_i over all lists, and S and t of a list that is good for it."""
         n = min(self.w.shape[1], self.scores.shape[1])
         w, filled = self.w[:, :n], self.filled[:, :n]
-        a, b = self._relevance(self.scores), (c @ self.shares.T).index_select(1, self.vector_of)
-        b_largest = b.masked_fill(self.scores == -torch.inf, 0.0).topk(n, dim=1).values
-        k = filled.sum(dim=1, keepdim=True).clamp(min=1)
-        mean, first, last = w.sum(dim=1, keepdim=True) / k, w[:, :1], w.gather(1, k - 1)
+        a, b = self._relevance(self.scores), (c @ self.shares.T)[:, self.vector_of]
+        candidates_b = np.where(self.scores == -np.inf, 0.0, b)
+        b_largest = np.take_along_axis(candidates_b, _largest(candidates_b, n), axis=1)
+        k = np.maximum(filled.sum(axis=1, keepdims=True), 1)
+        mean, first, last = w.sum(axis=1, keepdims=True) / k, w[:, :1], np.take_along_axis(w, k - 1, axis=1)
         bounds, lists = [], []
         for level in [mean] if bool((first == last).all()) else [mean, first, last]:
             worth = a + level * b
-            lists.append((worth if self.must is None else worth.masked_fill(self.must, torch.inf)).topk(n).indices)
-            sums = torch.where(filled, worth.gather(1, lists[-1]), 0.0).sum(dim=1)
-            bounds.append(sums + ((w - level).clamp(min=0) * b_largest).sum(dim=1))
+            lists.append(_largest(worth if self.must is None else np.where(self.must, np.inf, worth), n))
+            sums = np.where(filled, np.take_along_axis(worth, lists[-1], axis=1), 0.0).sum(axis=1)
+            bounds.append(sums + (np.maximum(w - level, 0.0) * b_largest).sum(axis=1))
         # What matters most for the genres goes to the ranks that weigh most.
-        order = torch.where(filled, b.gather(1, lists[0]), -torch.inf).argsort(dim=1, descending=True, stable=True)
-        items = lists[0].gather(1, order)
-        held = (w[:, :, None] * self.shares[self.vector_of[items]]).sum(dim=1)
-        total = torch.where(filled, self.scores.gather(1, items), 0.0).sum(dim=1)
-        return torch.stack(bounds).amin(dim=0), held, total
+        in_list = np.where(filled, np.take_along_axis(b, lists[0], axis=1), -np.inf)
+        items = np.take_along_axis(lists[0], np.argsort(-in_list, axis=1, kind="stable"), axis=1)
+        held = (w[:, :, None] * self.shares[self.vector_of[items]]).sum(axis=1)
+        total = np.where(filled, np.take_along_axis(self.scores, items, axis=1), 0.0).sum(axis=1)
+        return np.min(bounds, axis=0), held, total
 
-    def _relevance(self, scores: Tensor) -> Tensor:
-        """(1 - lambda) times the scores, and -inf where they are: lambda may be 1."""
-        return torch.where(scores == -torch.inf, -torch.inf, (1 - self.weight) * scores)
+    def _relevance(self, scores: FloatArray) -> FloatArray:
+        """Return (1 - lambda) times the scores, and -inf where they are: lambda may be 1."""
+        return np.where(scores == -np.inf, -np.inf, (1 - self.weight) * scores)
 
-    def search(self, held: Tensor, to_held: Tensor, to_total: Tensor) -> Tensor:
-        """(users,): how far to go, from 0 to 1: f is concave on the way, its slope is halved in."""
-        low, high = torch.zeros(len(held), dtype=held.dtype), torch.ones(len(held), dtype=held.dtype)
+    def search(self, held: FloatArray, to_held: FloatArray, to_total: FloatArray) -> FloatArray:
+        """Return how far to go, from 0 to 1, shape (users,): f is concave on the way, its slope is halved in."""
+        low, high = np.zeros(len(held)), np.ones(len(held))
         for _ in range(_SEARCH):
             middle = (low + high) / 2
-            rise = (1 - self.weight) * to_total + (self.slope(held + middle[:, None] * to_held) * to_held).sum(dim=1)
-            low, high = torch.where(rise > 0, middle, low), torch.where(rise > 0, high, middle)
+            rise = (1 - self.weight) * to_total + (self.slope(held + middle[:, None] * to_held) * to_held).sum(axis=1)
+            low, high = np.where(rise > 0, middle, low), np.where(rise > 0, high, middle)
         return (low + high) / 2
 
-    def by_submodularity(self) -> Tensor:
-        """(users,): the bound from the gains of what is not in the list."""
+    def by_submodularity(self) -> FloatArray:
+        """Return the bound from the gains of what is not in the list, shape (users,)."""
         n = min(self.w.shape[1], self.scores.shape[1])
         unit = self.w[:, :1]
-        sums = torch.zeros(len(self.p), len(self.shares), dtype=self.p.dtype)
+        sums = np.zeros((len(self.p), len(self.shares)))
         before = self.smoothed(self.held) * self.p * self.all_weight
         for genre in range(self.p.shape[1]):
             added = (1 - self.alpha) * unit * self.shares[:, genre]
-            here = torch.where(self.p[:, genre] > 0, before[:, genre], 1.0)[:, None]
-            sums += self.mp[:, genre, None] * torch.log1p(added / here)
-        lowest = self.scores.gather(1, self.chosen.clamp(min=0)).masked_fill(~self.filled, torch.inf).amin(dim=1)
-        lowest = torch.where(self.filled[:, 0], lowest, 0.0)
-        gains = self._relevance(self.scores - lowest[:, None]) + self.weight * sums.index_select(1, self.vector_of)
-        row, rank = torch.nonzero(self.filled, as_tuple=True)
+            here = np.where(self.p[:, genre] > 0, before[:, genre], 1.0)[:, None]
+            sums += self.mp[:, genre, None] * np.log1p(added / here)
+        own = np.take_along_axis(self.scores, np.maximum(self.chosen, 0), axis=1)
+        lowest = np.where(self.filled[:, 0], np.where(self.filled, own, np.inf).min(axis=1), 0.0)
+        gains = self._relevance(self.scores - lowest[:, None]) + self.weight * sums[:, self.vector_of]
+        row, rank = np.nonzero(self.filled)
         gains[row, self.chosen[row, rank]] = 0.0
-        largest = torch.where(self.filled[:, :n], gains.topk(n, dim=1).values, 0.0)
-        return self.value(self.held, self.total) + largest.clamp(min=0).sum(dim=1)
+        largest = np.where(self.filled[:, :n], np.take_along_axis(gains, _largest(gains, n), axis=1), 0.0)
+        gained: FloatArray = np.maximum(largest, 0.0).sum(axis=1)
+        return self.value(self.held, self.total) + gained
+
+
+def _largest(values: FloatArray, n: int) -> IntArray:
+    """Return the positions of the n largest values of each row, largest first, shape (rows, n)."""
+    some = np.argpartition(-values, n - 1, axis=1)[:, :n]
+    order = np.argsort(-np.take_along_axis(values, some, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(some, order, axis=1)

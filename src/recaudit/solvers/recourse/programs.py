@@ -20,7 +20,6 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.recourse.least import Certainty
 from recaudit.solvers.recourse.outcomes import ROUNDING, first_items, log_chance
 from recaudit.solvers.recourse.places import rank_after
-from recaudit.solvers.recourse.quiet import without_c_output
 
 _MARGIN = 1e-5
 """How far rows are widened or narrowed, as a part of the largest score: ten times what HiGHS keeps them to."""
@@ -173,14 +172,13 @@ class _Programs:
         cost[: 2 * ratings] = 1.0 if free.total else 0.0
         cost[2 * ratings : 3 * ratings] = 0.0 if free.total else free.costs
         upper = np.concatenate([np.maximum(high, 0), np.maximum(-low, 0), np.ones(ratings + own)])
-        with without_c_output():
-            return optimize.milp(
-                cost,
-                integrality=np.concatenate([np.zeros(2 * ratings), counted, self.wanted.whole]),
-                bounds=optimize.Bounds(np.zeros(total), upper),
-                constraints=optimize.LinearConstraint(sparse.csr_array(np.vstack(rows)), ub=np.concatenate(most)),
-                options={"node_limit": nodes, "mip_rel_gap": _CLOSE / 2},
-            )
+        return optimize.milp(
+            cost,
+            integrality=np.concatenate([np.zeros(2 * ratings), counted, self.wanted.whole]),
+            bounds=optimize.Bounds(np.zeros(total), upper),
+            constraints=optimize.LinearConstraint(sparse.csr_array(np.vstack(rows)), ub=np.concatenate(most)),
+            options={"node_limit": nodes, "mip_rel_gap": _CLOSE / 2},
+        )
 
 
 def _size(slope: FloatArray, scores: FloatArray, free: FreeRatings) -> float:

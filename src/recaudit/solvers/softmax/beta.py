@@ -60,7 +60,7 @@ def best_beta(slope: Array, intercept: Array, target: int, lower: Array, upper: 
     """
     tol = check_positive("tol", tol)
     given = AffineScores(*as_affine_scores(slope, intercept, lower, upper))
-    target = int(as_positions("target", [target], len(given.intercept)))
+    target = int(as_positions("target", [target], len(given.intercept))[0])
     ahead = given.slope - given.slope[target], given.intercept - given.intercept[target]
     problem = _BetaProblem(*ahead, given.lower, given.upper, target, given)
     received = f"scores that differ from the target's by up to {problem.sizes.max():.3g}"

@@ -27,11 +27,8 @@ from typing import final
 
 import numba
 import numpy as np
-import torch
-from torch import Tensor
 
-from recaudit.arrays import FloatArray
-from recaudit.solvers.gpu.kernels import kernel
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.solvers.softmax.box_qp import minimize_box_quadratics
 
 # D, and psi there.
@@ -41,84 +38,94 @@ _PSI = (math.exp(-_REACH) + _REACH - 1) / _REACH**2
 _NARROW = 1e-9
 _SAFETY = 1 + 1e-6
 _TINY = 1e-200
-# How well the quadratic is minimised, beside what is asked: what is left is part of the gap.
+_UNIT = float(np.finfo(np.float64).eps)
+# How well the quadratic is minimized, next to what is wanted: what is left is part of the gap.
 _INNER = 0.05
 
 
 @final
 class Curvature:
-    """How far apart the items of several problems are, in every direction."""
+    """Distances between the items of several problems, in every direction."""
 
-    def __init__(self, slopes: Tensor, real: Tensor) -> None:
-        """`slopes` (problems, items, K) of the items that are `real` (problems, items), the rest is padding."""
-        count = real.sum(dim=1)[:, None]
-        centred = (slopes - (slopes.sum(dim=1) / count).unsqueeze(1)).masked_fill_(~real.unsqueeze(2), 0.0)
-        spread, axes = torch.linalg.eigh(centred.mT @ centred / count.unsqueeze(2))
+    def __init__(self, slopes: FloatArray, real: BoolArray) -> None:
+        """Measure `slopes`, shape (problems, items, K), of the items that are `real`, shape (problems, items).
+
+        The others are padding.
+        """
+        count = real.sum(axis=1)[:, None]
+        centred = np.where(real[:, :, None], slopes - (slopes.sum(axis=1) / count)[:, None], 0.0)
+        spread, axes = np.linalg.eigh(centred.mT @ centred / count[:, :, None])
         wide = spread > _NARROW * spread[:, -1:]
-        lengths = torch.where(wide, spread, 1.0).sqrt()
-        along = centred @ axes
-        white = torch.where(wide, 1 / lengths, 0.0)
-        radius = (along * white.unsqueeze(1)).square().sum(dim=2).amax(dim=1).sqrt()
+        lengths = np.sqrt(np.where(wide, spread, 1.0))
+        white = np.where(wide, 1 / lengths, 0.0)
+        radius = np.sqrt(np.square((centred @ axes) * white[:, None]).sum(axis=2).max(axis=1))
         self._radius = 2 * _SAFETY * radius
-        self._lengths = axes * torch.where(wide, lengths, 0.0).unsqueeze(1)  # |d @ lengths|^2 is d^T C d
-        self._white = axes * white.unsqueeze(1)
-        self._wide = wide
-        self._room = torch.where(wide.all(dim=1), _REACH, 0.0)
+        self._lengths = axes * np.where(wide, lengths, 0.0)[:, None]  # |d @ lengths|^2 is d^T C d
+        self._white = axes * white[:, None]
+        self._narrow = np.where(wide, 0.0, 1.0)
+        self._room = np.where(wide.all(axis=1), _REACH, 0.0)
 
-    def stretch(self, hessian: Tensor, owner: Tensor) -> Tensor:
-        """(rows,): how large rho(e)^2 / e^T H e can be, for `hessian` H (rows, K, K) of the problems `owner` (rows,);
-        infinite where H is too flat to say."""
-        white, wide = self._white[owner], self._wide[owner]
+    def stretch(self, hessian: FloatArray, owner: IntArray) -> FloatArray:
+        """Return the largest value of rho(e)^2 / e^T H e, shape (rows,); infinite where H is too flat.
+
+        `hessian` H has the shape (rows, K, K), `owner`, the problem of each row, (rows,).
+        """
+        white = self._white[owner]
         turned = white.mT @ hessian @ white
-        turned.diagonal(dim1=1, dim2=2).add_(~wide)
-        radius: Tensor = self._radius[owner]
-        return radius.square() * inverse_trace(turned)
+        diagonal(turned)[:] += self._narrow[owner]
+        return np.asarray(np.square(self._radius[owner]) * inverse_trace(turned))
 
     def gap(
         self,
-        owner: Tensor,
-        points: Tensor,
-        residual: Tensor,
-        anchor: Tensor,
-        hessian: Tensor,
-        stretch: Tensor,
-        tol: Tensor,
-    ) -> Tensor:
-        """(rows,): how much lower the minimum of f can be than at `points` (rows, K), where its gradient is `residual`
-        (rows, K); infinite where this bound says nothing, rough where it is beyond `tol` (rows,). `hessian` (rows, K,
-        K) is not above the one at `anchor` (rows, K), `stretch` (rows,) goes with it."""
-        along = ((points - anchor).unsqueeze(1) @ self._lengths[owner]).squeeze(1)
-        kept = _PSI * torch.exp(-self._radius[owner] * along.square().sum(dim=1).sqrt())
+        owner: IntArray,
+        points: FloatArray,
+        residual: FloatArray,
+        anchor: FloatArray,
+        hessian: FloatArray,
+        stretch: FloatArray,
+        tol: FloatArray,
+    ) -> FloatArray:
+        """Return a limit of f at `points` less its minimum, shape (rows,).
+
+        Infinite where this bound says nothing, rough where it is beyond `tol`.
+
+        Args:
+            owner: Problem of each row, shape (rows,).
+            points: Points, shape (rows, K).
+            residual: Gradient of f there, shape (rows, K).
+            anchor: Points at which the Hessian is known, shape (rows, K).
+            hessian: A matrix that is not above the Hessian at `anchor`, shape (rows, K, K).
+            stretch: `stretch` of it, shape (rows,).
+            tol: Gap that is small enough, shape (rows,).
+        """
+        along = ((points - anchor)[:, None] @ self._lengths[owner])[:, 0]
+        kept = _PSI * np.exp(-self._radius[owner] * np.sqrt(np.square(along).sum(axis=1)))
         quadratic = (2 * kept)[:, None, None] * hessian
-        flat = torch.finfo(points.dtype).eps * quadratic.diagonal(dim1=1, dim2=2).amax(dim=1) + _TINY
-        found = minimize_box_quadratics(quadratic, residual, points, flat, _INNER * tol)
-        step = found - points
-        change = torch.bmm(quadratic, step.unsqueeze(2)).squeeze(2)
+        flat = _UNIT * diagonal(quadratic).max(axis=1) + _TINY
+        lowest = minimize_box_quadratics(quadratic, residual, points, flat, _INNER * tol)
+        step = lowest - points
+        change = (quadratic @ step[:, :, None])[:, :, 0]
         slope = residual + change
-        depth = (slope * found + slope.abs()).sum(dim=1) - (step * (residual + change / 2)).sum(dim=1)
-        # Sums of K products each, of numbers no larger than these; |found| <= 1, |step| <= 2.
-        sizes = residual.abs() + torch.bmm(quadratic.abs(), step.abs().unsqueeze(2)).squeeze(2)
-        rounding = 8 * (points.shape[1] + 4) * torch.finfo(points.dtype).eps * sizes.sum(dim=1)
-        depth = depth.clamp(min=0.0) + rounding
-        least = kept * self._room[owner].clamp(min=0.0).square() / stretch
-        return torch.where(4 * depth < least, depth, torch.inf)
+        depth = (slope * lowest + np.abs(slope)).sum(axis=1) - (step * (residual + change / 2)).sum(axis=1)
+        # Sums of K products each, of numbers no larger than these; |lowest| <= 1, |step| <= 2.
+        sizes = np.abs(residual) + (np.abs(quadratic) @ np.abs(step)[:, :, None])[:, :, 0]
+        rounding = 8 * (points.shape[1] + 4) * _UNIT * sizes.sum(axis=1)
+        depth = np.maximum(depth, 0.0) + rounding
+        least = kept * np.square(self._room[owner]) / stretch
+        return np.where(4 * depth < least, depth, np.inf)
 
 
-def inverse_trace(matrices: Tensor) -> Tensor:
-    """(rows,): the trace of the inverse of each of `matrices` (rows, K, K); infinite where one is not positive."""
+def diagonal(matrices: FloatArray) -> FloatArray:
+    """Return the diagonals of contiguous `matrices`, shape (rows, K, K), as a view of shape (rows, K)."""
     rows, size, _ = matrices.shape
-    trace = matrices.new_empty(rows)
-    if matrices.device.type == "cpu":
-        _inverse_traces(matrices.contiguous().numpy(), trace.numpy())
-        return trace
-    if on_device := kernel("traces", matrices.device, size):
-        on_device(matrices, trace, rows)
-        return trace
-    factor, failed = torch.linalg.cholesky_ex(matrices)
-    unit = torch.eye(size, dtype=matrices.dtype, device=matrices.device)
-    inverse = torch.linalg.solve_triangular(factor, unit.expand_as(factor), upper=False)
-    trace = inverse.square().sum(dim=(1, 2))
-    return torch.where((failed == 0) & torch.isfinite(trace), trace, torch.inf)
+    return matrices.reshape(rows, size * size)[:, :: size + 1]
+
+
+def inverse_trace(matrices: FloatArray) -> FloatArray:
+    """Return the trace of the inverse of each of `matrices`, shape (rows, K, K); infinite where one is not positive."""
+    trace = np.empty(len(matrices))
+    _inverse_traces(np.ascontiguousarray(matrices), trace)
+    return trace
 
 
 @numba.njit(nogil=True, cache=True)

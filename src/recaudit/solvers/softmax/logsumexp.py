@@ -19,20 +19,21 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from recaudit.solvers.gpu.kernels import kernel
-from recaudit.solvers.softmax.curvature import Curvature
+from recaudit.arrays import FloatArray, IntArray
+from recaudit.solvers.softmax.curvature import Curvature, diagonal
 from recaudit.solvers.softmax.moments import first_moments
 
 # Below this spread of g over the box, exp(S u + t - g(0)) neither overflows nor loses the sum to underflow.
 _SAFE_SPREAD = 500.0
-# How many weights a CPU holds at once: 3 MB, which the cache of a core or two keeps.
-_CPU_BLOCK = 400_000
+# How many weights are held at once: 3 MB, which the cache of a core or two keeps.
+_BLOCK = 400_000
 _DOUBLE = 8
+_UNIT = float(np.finfo(np.float64).eps)
 # An item that is this far below another one on the whole box adds nothing to a sum: exp(-50) is 2e-22.
 _FAR_BELOW = 50.0
 
@@ -40,201 +41,229 @@ _FAR_BELOW = 50.0
 class Scaled(NamedTuple):
     """Scores S u + t of several problems, u in [-1, 1]^K."""
 
-    slopes: Tensor  # (problems, items, K)
-    offsets: Tensor  # (problems, items): -inf for padding
-    sizes: Tensor  # (problems, items): A >= |S|_1, A >= |t|; rounding moved a score by (K + 13) u A at most
+    slopes: FloatArray  # (problems, items, K)
+    offsets: FloatArray  # (problems, items): -inf for padding
+    sizes: FloatArray  # (problems, items): A >= |S|_1, A >= |t|; rounding moved a score by (K + 13) u A at most
 
     @classmethod
-    def of(cls, slope: Tensor, intercept: Tensor, beta: float, middle: Tensor, half: Tensor) -> Scaled:
-        """From `slope` (problems, items, K), `intercept` (problems, items), -inf for padding, and boxes (problems, K)
-        from `middle - half` to `middle + half`."""
-        padding = intercept.isneginf()
-        at_middle = (intercept + torch.bmm(slope, middle.unsqueeze(2)).squeeze(2)).masked_fill(padding, -torch.inf)
-        row, leader = torch.arange(len(slope), device=slope.device), at_middle.argmax(dim=1)
-        slopes = slope - slope[row, leader].unsqueeze(1)
-        slopes.masked_fill_(padding.unsqueeze(2), 0.0)
-        ahead = intercept - intercept[row, leader].unsqueeze(1)
-        offsets = beta * (ahead + torch.bmm(slopes, middle.unsqueeze(2)).squeeze(2))
-        moved = torch.bmm(slopes.abs(), (middle.abs() + half).unsqueeze(2)).squeeze(2)
-        sizes = beta * (ahead.abs() + moved).masked_fill(padding, 0.0)
-        return cls(slopes.mul_((beta * half).unsqueeze(1)), offsets, sizes)
+    def of(cls, slope: FloatArray, intercept: FloatArray, beta: float, middle: FloatArray, half: FloatArray) -> Scaled:
+        """Scale `slope`, shape (problems, items, K), and `intercept`, shape (problems, items), -inf for padding.
+
+        The boxes go from `middle - half` to `middle + half`, both of shape (problems, K).
+        """
+        padding = np.isneginf(intercept)
+        at_middle = intercept + (slope @ middle[:, :, None])[:, :, 0]
+        row, leader = np.arange(len(slope)), np.where(padding, -np.inf, at_middle).argmax(axis=1)
+        slopes = slope - slope[row, leader][:, None]
+        if padding.any():
+            slopes[padding] = 0.0
+        ahead = intercept - intercept[row, leader][:, None]
+        offsets = beta * (ahead + (slopes @ middle[:, :, None])[:, :, 0])
+        moved = (np.abs(slopes) @ (np.abs(middle) + half)[:, :, None])[:, :, 0]
+        sizes = beta * np.where(padding, 0.0, np.abs(ahead) + moved)
+        slopes *= (beta * half)[:, None]
+        return cls(slopes, offsets, sizes)
 
 
-def tolerance_beside(tol: float, rounding: Tensor) -> Tensor:
-    """(rows,): the gap to reach, so that bounds widened by `rounding` (rows,) on either side, and once more for their
-    sums, are at most `tol` apart. A gap below the rounding cannot be told: such a target stays bounded."""
-    return torch.maximum(tol - 3 * rounding, rounding)
+def tolerance_beside(tol: float, rounding: FloatArray) -> FloatArray:
+    """Return the gap to reach, shape (rows,), so that bounds widened by `rounding` are at most `tol` apart.
+
+    They are widened on either side, and once more for their sums. A gap below the rounding cannot be told: such a
+    target stays bounded.
+    """
+    return np.maximum(tol - 3 * rounding, rounding)
+
+
+def log_sum_exp(values: FloatArray) -> FloatArray:
+    """Return the logarithm of the sum of exp(`values`) over the last axis; at least one value of a sum is finite."""
+    largest = values.max(axis=-1, keepdims=True)
+    return np.asarray(np.log(np.exp(values - largest).sum(axis=-1)) + largest[..., 0])
 
 
 @final
 class Ragged:
     """Rows sorted by the problem they belong to, and the padded block (problems, width, ...) that they fill."""
 
-    def __init__(self, owner: Tensor, problems: int) -> None:
-        """`owner` (rows,): the problem of each row, ascending."""
+    def __init__(self, owner: IntArray, problems: int) -> None:
+        """Take in the problem of each row, `owner`, shape (rows,), ascending."""
         self.problems, self.owner = problems, owner
-        counts = torch.bincount(owner, minlength=problems)
-        self.starts = counts.cumsum(0) - counts
-        self.slot = torch.arange(len(owner), device=owner.device) - self.starts[owner]
+        counts = np.bincount(owner, minlength=problems)
+        self.starts = counts.cumsum() - counts
+        self.slot = np.arange(len(owner)) - self.starts[owner]
         self.width = int(counts.max())
 
-    def pad(self, rows: Tensor, fill: float = 0.0) -> Tensor:
-        """(rows, ...) as (problems, width, ...), with `fill` where a problem has fewer rows."""
+    def pad(self, rows: FloatArray, fill: float = 0.0) -> FloatArray:
+        """Return `rows`, shape (rows, ...), as (problems, width, ...), with `fill` where a problem has fewer rows."""
         if self.problems == 1:
             return rows[None]
-        block = rows.new_full((self.problems, self.width, *rows.shape[1:]), fill)
+        block = np.full((self.problems, self.width, *rows.shape[1:]), fill)
         block[self.owner, self.slot] = rows
         return block
 
-    def unpad(self, block: Tensor) -> Tensor:
-        """(problems, width, ...) back as (rows, ...)."""
-        return block[0] if self.problems == 1 else block[self.owner, self.slot]
+    def unpad(self, block: NDArray[Any]) -> NDArray[Any]:
+        """Return a block, shape (problems, width, ...), as rows, shape (rows, ...)."""
+        rows: NDArray[Any] = block[0] if self.problems == 1 else block[self.owner, self.slot]
+        return rows
 
 
 class Evaluation(NamedTuple):
     """g and its derivatives at some points."""
 
-    value: Tensor  # (rows,)
-    gradient: Tensor  # (rows, K)
-    hessian: Tensor  # (rows, K, K), or (0, K, K) where it was not asked for
-    doubt: Tensor  # (rows, K), or (0, K): the exact Hessian is at least this one less `doubt` on its diagonal
+    value: FloatArray  # (rows,)
+    gradient: FloatArray  # (rows, K)
+    hessian: FloatArray  # (rows, K, K), or (0, K, K) where it was not requested
+    doubt: FloatArray  # (rows, K), or (0, K): the exact Hessian is at least this one less `doubt` on its diagonal
 
 
 @final
 class LogSumExp:
     """g and its derivatives for a batch of problems.
 
-    Offsets are lowered by g(0), kept as `level` (problems,), so that g(0) = 0: a constant added to every score changes
-    no probability. `work_bytes` is what the evaluations may hold beside their input and output; `block` the numbers
-    that one intermediate array should have at most.
+    Offsets are lowered by g(0), kept as `level`, shape (problems,), so that g(0) = 0: a constant added to every score
+    changes no probability. `work_bytes` is what the evaluations may hold next to their input and output; `block` the
+    numbers that one intermediate array should have at most.
 
-    What a bound on a log-probability must leave for rounding is `rounding` (problems,), plus `own_rounding` (problems,
-    items) of the target: from the scores as they were given to g, g(u) - b_i.u, and the gap of a tangent there.
+    What a bound on a log-probability must leave for rounding is `rounding`, shape (problems,), plus `own_rounding`,
+    shape (problems, items), of the target: from the scores as they were given to g, g(u) - b_i.u, and the gap of a
+    tangent there.
     """
 
     def __init__(self, scores: Scaled, work_bytes: int) -> None:
         self._scores, self._work_bytes = scores, work_bytes
         slopes = self.slopes = scores.slopes
         self.problems, self.items, self.actions = slopes.shape
-        self.level = torch.logsumexp(scores.offsets, dim=1)
+        self.level = log_sum_exp(scores.offsets)
         self.offsets = scores.offsets - self.level[:, None]
         # A finite stand-in for -inf keeps the matrix product free of inf - inf; its exponential is 0 all the same.
-        self._finite_offsets = self.offsets.clamp(min=-1e200)
-        self._logits = torch.cat([slopes, self._finite_offsets.unsqueeze(2)], dim=2)
-        self._first = torch.cat([torch.ones_like(self.offsets).unsqueeze(1), slopes.mT], dim=1)
-        self._mean = torch.bmm(torch.softmax(self.offsets, dim=1).unsqueeze(1), slopes).squeeze(1)  # the gradient at 0
-        self._largest = slopes.abs().amax(dim=1)
-        self._products: Tensor | None = None
-        pairs = torch.triu_indices(self.actions, self.actions, device=slopes.device)
-        self._pair_rows, self._pair_columns = pairs[0], pairs[1]
-        position = torch.empty(self.actions, self.actions, dtype=torch.long, device=slopes.device)
-        position[pairs[0], pairs[1]] = position[pairs[1], pairs[0]] = torch.arange(pairs.shape[1], device=slopes.device)
-        self._pair_position = position.reshape(-1)
-        self.block = work_bytes // (4 * _DOUBLE)
-        if slopes.device.type == "cpu":
-            self.block = min(self.block, _CPU_BLOCK)
+        self._finite_offsets = np.maximum(self.offsets, -1e200)
+        self._first = np.concatenate([np.ones((self.problems, 1, self.items)), slopes.mT], axis=1)
+        chances = np.exp(self.offsets)
+        chances /= chances.sum(axis=1, keepdims=True)
+        self._mean = (chances[:, None] @ slopes)[:, 0]  # the gradient at 0
+        self._largest = np.abs(slopes).max(axis=1)
+        self._products: FloatArray | None = None
+        self._pair_rows, self._pair_columns = np.triu_indices(self.actions)
+        position = np.empty((self.actions, self.actions), dtype=np.int64)
+        position[self._pair_rows, self._pair_columns] = np.arange(len(self._pair_rows))
+        position[self._pair_columns, self._pair_rows] = np.arange(len(self._pair_rows))
+        self._pair_position = position.ravel()
+        self.block = min(work_bytes // (4 * _DOUBLE), _BLOCK)
         self._rows_at_once = max(1, self.block // (self.problems * self.items))
         self._items_at_once = max(1, work_bytes // (4 * _DOUBLE * self.problems * len(self._pair_rows)))
-        self.curvature = Curvature(slopes, ~scores.offsets.isinf())
-        reach = slopes.abs().sum(dim=2)
+        self.curvature = Curvature(slopes, ~np.isinf(scores.offsets))
+        reach = np.abs(slopes).sum(axis=2)
         self.spread = self._spread(reach)
         self.rounding, self.own_rounding = self._rounding(reach)
 
     @cached_property
-    def _buffer(self) -> Tensor:
-        return self.slopes.new_empty(self.problems * self.items * self._rows_at_once)
+    def _logits(self) -> FloatArray:
+        return np.concatenate([self.slopes, self._finite_offsets[:, :, None]], axis=2)
+
+    @cached_property
+    def _buffer(self) -> FloatArray:
+        return np.empty(self.problems * self.items * self._rows_at_once)
 
     def cooled(self, factor: float) -> LogSumExp:
-        """The same problems with every score multiplied by `factor`: a smaller beta."""
+        """Return the same problems with every score multiplied by `factor`: a smaller beta."""
         return LogSumExp(Scaled(*(part * factor for part in self._scores)), self._work_bytes)
 
-    def evaluate(self, points: Tensor, owner: Tensor | None = None, *, hessian: bool) -> Evaluation:
-        """g, its gradient and, on request, its Hessian at `points` (rows, K) of the problems `owner` (rows,), or the
-        first. With p the softmax: gradient S^T p, Hessian S^T diag(p) S - (S^T p)(S^T p)^T, one matrix product each."""
+    def evaluate(self, points: FloatArray, owner: IntArray | None = None, *, hessian: bool) -> Evaluation:
+        """Return g, its gradient and, on request, its Hessian at `points`, shape (rows, K).
+
+        `owner`, shape (rows,), is the problem of each row, by default the first. With p the softmax: gradient S^T p,
+        Hessian S^T diag(p) S - (S^T p)(S^T p)^T, one matrix product each.
+        """
         if owner is None:
-            owner = torch.zeros(len(points), dtype=torch.long, device=points.device)
-        safe, on_device = self.spread <= _SAFE_SPREAD, kernel("moments", points.device, self.actions, second=hessian)
-        peak: Tensor | float = 0.0
-        if safe and points.device.type == "cpu" and not (hessian and self.problems > 1):
+            owner = np.zeros(len(points), dtype=np.int64)
+        peak: FloatArray | float = 0.0
+        if self.spread <= _SAFE_SPREAD and not (hessian and self.problems > 1):
             moments, second = self._in_one_pass(points, owner, hessian)
-        elif safe and on_device:
-            moments = points.new_empty(len(points), 1 + self.actions)
-            second = points.new_empty(len(points) if hessian else 0, len(self._pair_rows))
-            given = (self._first, self._finite_offsets, self._mean, points, owner)
-            on_device(*given, moments, second, len(points), self.items)
         else:
             moments, second, peak = self._in_passes(points, owner, hessian)
         total = moments[:, :1]
-        gradient, value = moments[:, 1:] / total, total[:, 0].log() + peak
+        gradient, value = moments[:, 1:] / total, np.log(total[:, 0]) + peak
         if not hessian:
             none = gradient[:0]
-            return Evaluation(value, gradient, none[:, :, None].expand(-1, -1, self.actions), none)
-        raw = (second / total).index_select(1, self._pair_position).view(-1, self.actions, self.actions)
-        doubt, off_mean = self._doubt(raw.diagonal(dim1=1, dim2=2), owner), gradient - self._mean[owner]
-        return Evaluation(value, gradient, raw.addcmul_(off_mean[:, :, None], off_mean[:, None, :], value=-1), doubt)
+            return Evaluation(value, gradient, np.empty((0, self.actions, self.actions)), none)
+        raw = np.take(second / total, self._pair_position, axis=1).reshape(-1, self.actions, self.actions)
+        doubt, off_mean = self._doubt(diagonal(raw), owner), gradient - self._mean[owner]
+        raw -= off_mean[:, :, None] * off_mean[:, None, :]
+        return Evaluation(value, gradient, raw, doubt)
 
-    def _doubt(self, moments: Tensor, owner: Tensor) -> Tensor:
-        """(rows, K): by how much rounding moves a Hessian at most, as a diagonal matrix. An entry (k, l) is a sum of
-        N products, off by N u sqrt(m_k m_l) with the second `moments` m (rows, K); the rounding of the scores moves all
-        weights; and the gradients that are subtracted are off by 2 N u max_j |S_jk|."""
-        terms = torch.finfo(moments.dtype).eps * self.actions * (self.items + self.actions + 16)
-        return moments * (terms + 8 * self.rounding[owner, None]) + 4 * terms * self._largest[owner].square()
+    def _doubt(self, moments: FloatArray, owner: IntArray) -> FloatArray:
+        """Return by how much rounding moves a Hessian at most, as a diagonal matrix, shape (rows, K).
 
-    def _in_one_pass(self, points: Tensor, owner: Tensor, hessian: bool) -> tuple[Tensor, Tensor]:
-        """On a CPU, the first moments (rows, 1 + K) and the second ones (rows, K (K + 1) / 2) of a single problem."""
-        moments, second = points.new_empty(len(points), 1 + self.actions), points.new_empty(0)
-        slopes, offsets, at, of = (
-            part.numpy() for part in (self._first[:, 1:], self._finite_offsets, points.contiguous(), owner)
-        )
+        An entry (k, l) is a sum of N products, off by N u sqrt(m_k m_l) with the second `moments` m, shape (rows, K);
+        the rounding of the scores moves all weights; and the gradients that are subtracted are off by
+        2 N u max_j |S_jk|.
+        """
+        terms = _UNIT * self.actions * (self.items + self.actions + 16)
+        of_slopes: FloatArray = 4 * terms * np.square(self._largest[owner])
+        of_moments: FloatArray = moments * (terms + 8 * self.rounding[owner, None])
+        return of_moments + of_slopes
+
+    def _in_one_pass(self, points: FloatArray, owner: IntArray, hessian: bool) -> tuple[FloatArray, FloatArray]:
+        """Return the first moments, shape (rows, 1 + K), and the second ones of a single problem.
+
+        The second ones have the shape (rows, K (K + 1) / 2), or (0, K (K + 1) / 2) if they were not requested.
+        """
+        moments, points = np.empty((len(points), 1 + self.actions)), np.ascontiguousarray(points)
+        slopes, offsets = self._first[:, 1:], self._finite_offsets
         if not hessian:
-            first_moments(slopes, offsets, at, of, moments.numpy(), second.view(0, self.items).numpy())
-            return moments, second
-        second, height = points.new_empty(len(points), len(self._pair_rows)), self._rows_at_once
-        weights = self._buffer[: height * self.items].view(height, self.items)
+            first_moments(slopes, offsets, points, owner, moments, np.empty((0, self.items)))
+            return moments, np.empty((0, len(self._pair_rows)))
+        second, height = np.empty((len(points), len(self._pair_rows))), self._rows_at_once
+        weights = self._buffer[: height * self.items].reshape(height, self.items)
         for start in range(0, len(points), height):
             part = slice(start, min(start + height, len(points)))
             some = weights[: part.stop - start]
-            first_moments(slopes, offsets, at[part], of[part], moments[part].numpy(), some.numpy())
+            first_moments(slopes, offsets, points[part], owner[part], moments[part], some)
             second[part] = self._second_moments(some.T[None])[0].T
         return moments, second
 
-    def _in_passes(self, points: Tensor, owner: Tensor, hessian: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """As `_in_one_pass`, on any device, for any number of problems and any spread; and the exponents (rows,) that
-        were taken out."""
+    def _in_passes(
+        self, points: FloatArray, owner: IntArray, hessian: bool
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return what `_in_one_pass` does, for any number of problems and any spread.
+
+        Also the exponents, shape (rows,), that were taken out.
+        """
         rows = Ragged(owner, self.problems)
-        block = rows.pad(torch.cat([points, points.new_ones(len(points), 1)], dim=1)).mT
-        first = block.new_empty(self.problems, 1 + self.actions, rows.width)
-        second = block.new_empty(self.problems, len(self._pair_rows) if hessian else 0, rows.width)
-        peak = block.new_zeros(self.problems, 1, rows.width)
+        block = rows.pad(np.concatenate([points, np.ones((len(points), 1))], axis=1)).mT
+        first = np.empty((self.problems, 1 + self.actions, rows.width))
+        second = np.empty((self.problems, len(self._pair_rows) if hessian else 0, rows.width))
+        peak = np.zeros((self.problems, 1, rows.width))
         for start in range(0, rows.width, self._rows_at_once):
             part = slice(start, min(start + self._rows_at_once, rows.width))
             weights = self._weights(block[:, :, part], peak[:, :, part])
-            first[:, :, part] = torch.bmm(self._first, weights)
+            first[:, :, part] = self._first @ weights
             if hessian:
                 second[:, :, part] = self._second_moments(weights)
-        moments, squares, exponent = (rows.unpad(part.mT.contiguous()) for part in (first, second, peak))
+        moments, squares, exponent = (np.ascontiguousarray(rows.unpad(part.mT)) for part in (first, second, peak))
         return moments, squares, exponent[:, 0]
 
-    def _weights(self, block: Tensor, peak: Tensor) -> Tensor:
-        """(problems, items, rows): exp(S u + t), less the row's largest exponent where it could overflow. Items come
-        first: sums over them are the fastest matrix products. The system takes longer to hand out pages than to fill
-        them: the buffer is kept."""
+    def _weights(self, block: FloatArray, peak: FloatArray) -> FloatArray:
+        """Return exp(S u + t), shape (problems, items, rows), less the row's largest exponent where it could overflow.
+
+        Items come first: sums over them are the fastest matrix products. The system takes longer to hand out pages
+        than to fill them: the buffer is kept.
+        """
         shape = (self.problems, self.items, block.shape[2])
-        weights = self._buffer[: math.prod(shape)].view(shape)
-        torch.bmm(self._logits, block, out=weights)
+        weights = self._buffer[: math.prod(shape)].reshape(shape)
+        np.matmul(self._logits, block, out=weights)
         if self.spread > _SAFE_SPREAD:
-            peak.copy_(weights.amax(dim=1, keepdim=True))
+            peak[:] = weights.max(axis=1, keepdims=True)
             weights -= peak
             # Denormal numbers are many times slower, and e^-600 of the largest adds nothing to a sum.
-            weights.clamp_(min=-600.0)
-        return weights.exp_()
+            np.maximum(weights, -600.0, out=weights)
+        return np.exp(weights, out=weights)
 
-    def _rounding(self, reach: Tensor) -> tuple[Tensor, Tensor]:
-        """(problems,) and (problems, items): how far rounding moves a log-probability or the gap of its tangent.
+    def _rounding(self, reach: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return how far rounding moves a log-probability or the gap of its tangent: (problems,), (problems, items).
 
-        In a few lines, with N items, C_j = A_j + |t_j| from the sizes A and the offsets t, and R_j = |S_j|_1, `reach`
-        (problems, items). Inputs being exact, rounding moves the score of item j by at most d_j = (2 K + 16) u C_j:
-        (K + 13) u A_j before, u |t_j| by the level, (K + 2) u (R_j + |t_j|) in the product.
+        In a few lines, with N items, C_j = A_j + |t_j| from the sizes A and the offsets t, and R_j = |S_j|_1, `reach`,
+        shape (problems, items). Inputs being exact, rounding moves the score of item j by at most d_j = (2 K + 16) u
+        C_j: (K + 13) u A_j before, u |t_j| by the level, (K + 2) u (R_j + |t_j|) in the product.
 
         - g: the weights are those of scores moved by d_j, so that log-sum-exp moves by max d_j at most. The
           exponentials, their sum in any order and the logarithm add (N + 16) u + 4 u |g|, where |g| <= max C_j + log N.
@@ -245,33 +274,38 @@ class LogSumExp:
 
         Each maximum is over the items that can have any weight somewhere in the box. The unit below is 2 u.
         """
-        unit, K = torch.finfo(reach.dtype).eps, self.actions
-        sizes = self._scores.sizes + torch.where(self.offsets.isinf(), 0.0, self.offsets.abs())
-        shared = unit * ((K + 16) * sizes + (self.items + K + 8) * reach)
-        nowhere = self.offsets + reach + shared + _FAR_BELOW <= (self.offsets - reach - shared).amax(dim=1)[:, None]
-        widest = shared.masked_fill(nowhere, 0.0).amax(dim=1)
-        return widest + unit * (self.items + 32), unit * (3 * K + 16) * sizes
+        K = self.actions
+        sizes = self._scores.sizes + np.where(np.isinf(self.offsets), 0.0, np.abs(self.offsets))
+        shared = _UNIT * ((K + 16) * sizes + (self.items + K + 8) * reach)
+        nowhere = self.offsets + reach + shared + _FAR_BELOW <= (self.offsets - reach - shared).max(axis=1)[:, None]
+        widest = np.where(nowhere, 0.0, shared).max(axis=1)
+        return widest + _UNIT * (self.items + 32), _UNIT * (3 * K + 16) * sizes
 
-    def _second_moments(self, weights: Tensor) -> Tensor:
-        """(problems, K (K + 1) / 2, rows): the weighted sums of (S_jk - m_k) (S_jl - m_l) over the items j, k <= l,
-        with m the gradient at 0: second moments are then about as large as the Hessian, and so is their rounding."""
+    def _second_moments(self, weights: FloatArray) -> FloatArray:
+        """Return the weighted sums of (S_jk - m_k) (S_jl - m_l) over the items j: (problems, K (K + 1) / 2, rows).
+
+        k <= l, and m is the gradient at 0: second moments are then about as large as the Hessian, and so is their
+        rounding.
+        """
         if self._items_at_once >= self.items:
             if self._products is None:
                 self._products = self._pairwise(slice(None))
-            return torch.bmm(self._products, weights)
-        total = weights.new_zeros(self.problems, len(self._pair_rows), weights.shape[2])
+            return self._products @ weights
+        total = np.zeros((self.problems, len(self._pair_rows), weights.shape[2]))
         for start in range(0, self.items, self._items_at_once):
             part = slice(start, start + self._items_at_once)
-            total.baddbmm_(self._pairwise(part), weights[:, part])
+            total += self._pairwise(part) @ weights[:, part]
         return total
 
-    def _pairwise(self, items: slice) -> Tensor:
-        slopes = self._first[:, 1:, items] - self._mean.unsqueeze(2)
+    def _pairwise(self, items: slice) -> FloatArray:
+        slopes = self._first[:, 1:, items] - self._mean[:, :, None]
         return slopes[:, self._pair_rows] * slopes[:, self._pair_columns]
 
-    def _spread(self, reach: Tensor) -> float:
-        """An upper bound of max g - min g over the box, the largest of all problems; `reach` is |S_j|_1:
-        g <= log sum_j exp(t_j + |S_j|_1); g >= g(0) - |grad g(0)|_1 by convexity; g(0) = 0."""
-        top = torch.logsumexp(self.offsets + reach, dim=1)
-        bottom = -self._mean.abs().sum(dim=1)
+    def _spread(self, reach: FloatArray) -> float:
+        """Return an upper bound of max g - min g over the box, the largest of all problems; `reach` is |S_j|_1.
+
+        g <= log sum_j exp(t_j + |S_j|_1); g >= g(0) - |grad g(0)|_1 by convexity; g(0) = 0.
+        """
+        top = log_sum_exp(self.offsets + reach)
+        bottom = -np.abs(self._mean).sum(axis=1)
         return float((top - bottom).max())

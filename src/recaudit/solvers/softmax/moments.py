@@ -7,13 +7,9 @@ summed up in one order, whatever its company.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from recaudit.arithmetic import copy_into, copy_rows
 from recaudit.arrays import FloatArray, IntArray
@@ -45,18 +41,6 @@ _C7, _C8, _C9, _C10, _C11 = (
 )
 
 
-@intrinsic
-def _bits(_context: Any, _double: Any) -> Any:
-    """The bits of a double, as a whole number."""
-    return types.int64(types.float64), lambda _c, builder, _s, given: builder.bitcast(given[0], ir.IntType(64))
-
-
-@intrinsic
-def _double(_context: Any, _bits: Any) -> Any:
-    """The double of these bits."""
-    return types.float64(types.int64), lambda _c, builder, _s, given: builder.bitcast(given[0], ir.DoubleType())
-
-
 @numba.njit(nogil=True, fastmath={"contract"})
 def exponential(x: float) -> float:
     """exp(x) for |x| <= 700, to within 2 units in the last place; without a branch, for loops over vectors."""
@@ -65,7 +49,8 @@ def exponential(x: float) -> float:
     r = (x - whole * _LOG_HIGH) - whole * _LOG_LOW
     high = ((((_C11 * r + _C10) * r + _C9) * r + _C8) * r + _C7) * r + _C6
     power = (((((high * r + _C5) * r + _C4) * r + _C3) * r + _C2) * r + 1.0) * r + 1.0
-    return _double(_bits(power) + (_bits(shifted) << 52))  # type: ignore[call-arg]  # numba hands the context in
+    bits = np.float64(power).view(np.int64) + (np.float64(shifted).view(np.int64) << 52)
+    return np.int64(bits).view(np.float64)
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")

@@ -1,7 +1,10 @@
-"""The best a user can do by rating what the system shows next, one item after the other."""
+"""The best a user can do by rating what the system shows next, one item after the other.
 
-from recaudit.solvers.trajectories.draws import AscentSettings, ascend_after_draws, ascend_after_top1, maximize_one_draw
-from recaudit.solvers.trajectories.problem import DrawSettings, RollOutProblem, TrajectorySolution
+Gradient ascent is in `recaudit.solvers.trajectories.ascent`, which needs torch.
+"""
+
+from recaudit.solvers.trajectories.draws import maximize_one_draw
+from recaudit.solvers.trajectories.problem import AscentSettings, DrawSettings, RollOutProblem, TrajectorySolution
 from recaudit.solvers.trajectories.top1 import maximize_after_stars, maximize_after_top1, reach_top_after_top1
 
 __all__ = [
@@ -9,8 +12,6 @@ __all__ = [
     "DrawSettings",
     "RollOutProblem",
     "TrajectorySolution",
-    "ascend_after_draws",
-    "ascend_after_top1",
     "maximize_after_stars",
     "maximize_after_top1",
     "maximize_one_draw",

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
 from recaudit.models.rollouts import RollOut
+from recaudit.policies import Policy
 from recaudit.solvers.solution import Solution
 from recaudit.status import Status
 from recaudit.ties import TieKeys
@@ -49,6 +50,16 @@ class DrawSettings:
 
 
 @final
+@dataclass(frozen=True)
+class AscentSettings:
+    """How Algorithm 2 is run; the paper leaves the numbers open."""
+
+    epochs: int = 100
+    learning_rate: float = 0.1  # Of Adam: the size of a probability's gradient says little about how far to go
+    rng: int = 0
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class TrajectorySolution(Solution):
     """The largest log-probability of each target after a roll-out; `evaluations` counts the sequences of items.
@@ -83,6 +94,11 @@ class BestRollOuts:
         value, status = np.where(self.found, self.value, np.nan), np.where(self.found, status, missing)
         count = np.full(len(upper), sequences)
         return TrajectorySolution(value, self.lower, upper, status, self.ratings, count, self.items)
+
+
+def log_probabilities(policy: Policy, scores: FloatArray, allowed: BoolArray, ties: TieKeys) -> FloatArray:
+    """Return the log-probabilities of `scores` among `allowed` under a policy; all of shape (rows, items)."""
+    return policy.log_probabilities(scores, allowed, ties)
 
 
 def without(mask: BoolArray, items: tuple[int, ...]) -> BoolArray:

@@ -20,17 +20,20 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from recaudit.arithmetic import aligned
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1, top_items
 from recaudit.solvers.checks import check_positive
 from recaudit.solvers.trajectories.cells import CellObjective
 from recaudit.solvers.trajectories.polytope import RatingCell, enumerate_cells, top_regions
-from recaudit.solvers.trajectories.problem import BestRollOuts, RollOutProblem, TrajectorySolution, without
+from recaudit.solvers.trajectories.problem import (
+    BestRollOuts,
+    RollOutProblem,
+    TrajectorySolution,
+    log_probabilities,
+    without,
+)
 from recaudit.solvers.trajectories.relaxation import bound_beyond
 from recaudit.solvers.trajectories.screening import Survey
 from recaudit.ties import TieKeys
@@ -145,11 +148,14 @@ class _Branch(NamedTuple):
 
     def extended(self, problem: RollOutProblem, values: FloatArray) -> Iterator[_Branch]:
         """The same sequences, each with its next item and every star for it."""
-        free = torch.from_numpy(without(problem.shown, self.state.items))
-        slope, intercept = (aligned(array) for array in self.state.affine())
-        scores = (aligned(part) @ slope.T + intercept for part in self.parts())
+        free = without(problem.shown, self.state.items)
+        slope, intercept = self.state.affine()
+        scores = (part @ slope.T + intercept for part in self.parts())
         tops = np.concatenate(
-            [top_items(part, free.expand(part.shape), 1, problem.tie_keys(len(part)))[:, 0] for part in scores]
+            [
+                top_items(part, np.broadcast_to(free, part.shape), 1, problem.tie_keys(len(part)))[:, 0]
+                for part in scores
+            ]
         )
         for item in np.unique(tops[tops >= 0]):
             own = self.ratings[tops == item]
@@ -190,11 +196,10 @@ def _try_ratings(problem: RollOutProblem, policy: Policy, choices: list[FloatArr
     upper = np.full(len(targets), -np.inf)
     for branch in branches:
         allowed = without(problem.candidates, branch.state.items)
-        slope, intercept = (aligned(array) for array in branch.state.affine())
+        slope, intercept = branch.state.affine()
         for part in branch.parts():
-            ties = problem.tie_keys(len(part))
-            bounds = _log_probabilities(policy, aligned(part), slope, intercept, torch.from_numpy(allowed), ties)
-            logs, least, most = (array.numpy()[:, targets] for array in bounds)
+            bounds = _bounded_logs(policy, part, slope, intercept, allowed, problem.tie_keys(len(part)))
+            logs, least, most = (array[:, targets] for array in bounds)
             place = logs.argmax(axis=0)
             reached = logs[place, np.arange(len(targets))]
             rows = np.flatnonzero(allowed[targets] & ((reached > best.value) | ~best.found))
@@ -215,38 +220,41 @@ def _few_ratings(problem: RollOutProblem, most: int) -> list[FloatArray]:
     return [np.linspace(*ends, count) if count > 1 else np.array([sum(ends) / 2]) for count in counts]
 
 
-def _log_probabilities(
-    policy: Policy, ratings: Tensor, slope: Tensor, intercept: Tensor, allowed: Tensor, ties: TieKeys
-) -> tuple[Tensor, Tensor, Tensor]:
-    """(sequences, items) each: log-probabilities at `ratings` (sequences, steps), and what rounding leaves of them.
+def _bounded_logs(
+    policy: Policy, ratings: FloatArray, slope: FloatArray, intercept: FloatArray, allowed: BoolArray, ties: TieKeys
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return log-probabilities at `ratings`, (sequences, steps), and lower and upper bounds of what rounding leaves.
 
-    A score is a sum of K + 1 products, off by (K + 2) roundings of its size at most. For a softmax that is the error of
-    its logarithm: once for the item's own score, once for the sum. For powers every score is taken at its worst.
+    All have the shape (sequences, items). A score is a sum of K + 1 products, off by (K + 2) roundings of its size at
+    most. For a softmax that is the error of its logarithm: once for the item's own score, once for the sum. For powers
+    every score is taken at its worst.
     """
     if isinstance(policy, Softmax):
         # What all scores share moves no probability: it goes before it can round.
-        leader = int((slope @ ratings[0] + intercept).masked_fill(~allowed, -torch.inf).argmax())
+        leader = int(np.where(allowed, slope @ ratings[0] + intercept, -np.inf).argmax())
         slope, intercept = slope - slope[leader], intercept - intercept[leader]
-    scores = torch.addmm(intercept, ratings, slope.T)
-    mask = allowed.expand(scores.shape)
-    value = policy.log_probabilities(scores, mask, ties)
-    errors = _UNIT * (ratings.shape[1] + 3) * torch.addmm(intercept.abs(), ratings.abs(), slope.abs().T)
-    slack = _UNIT * (len(intercept) + 16 + 4 * value.abs().nan_to_num(posinf=0.0))
+    scores = intercept + ratings @ slope.T
+    mask = np.broadcast_to(allowed, scores.shape)
+    value = log_probabilities(policy, scores, mask, ties)
+    errors = _UNIT * (ratings.shape[1] + 3) * (np.abs(intercept) + np.abs(ratings) @ np.abs(slope).T)
+    slack = _UNIT * (len(intercept) + 16 + 4 * np.where(np.isinf(value), 0.0, np.abs(value)))
     if isinstance(policy, Softmax):
-        surely = (scores - errors).masked_fill(~mask, -torch.inf).amax(dim=1, keepdim=True)
+        surely = np.where(mask, scores - errors, -np.inf).max(axis=1, keepdims=True)
         nowhere = ~mask | (policy.fixed_beta * (scores + errors - surely) < -_FAR_BELOW)
-        slack = slack + policy.fixed_beta * (errors + errors.masked_fill(nowhere, 0.0).amax(dim=1, keepdim=True))
-        return value, value - slack, (value + slack).clamp(max=0.0).masked_fill(~mask, -torch.inf)
+        slack = slack + policy.fixed_beta * (errors + np.where(nowhere, 0.0, errors).max(axis=1, keepdims=True))
+        return value, value - slack, np.where(mask, np.minimum(value + slack, 0.0), -np.inf)
     if isinstance(policy, Power):
-        low, high = (scores - errors).clamp(min=0.0), (scores + errors).clamp(min=0.0)
-        at_low, at_high = (policy.log_probabilities(part, mask) for part in (low, high))
-        room = policy.power * torch.where(low > 0, (high / low).log(), torch.inf) + 4 * policy.power * _UNIT + slack
-        even = ~((high > 0) & mask).any(dim=1, keepdim=True)
-        perhaps_even = ~((low > 0) & mask).any(dim=1, keepdim=True)
+        low, high = np.maximum(scores - errors, 0.0), np.maximum(scores + errors, 0.0)
+        at_low, at_high = (log_probabilities(policy, part, mask, ties) for part in (low, high))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(low > 0, np.log(high / low), np.inf)
+        room = policy.power * ratio + 4 * policy.power * _UNIT + slack
+        even = ~((high > 0) & mask).any(axis=1, keepdims=True)
+        perhaps_even = ~((low > 0) & mask).any(axis=1, keepdims=True)
         # An item that is surely 0 or less is shown by an even chance or not at all.
         never = (high == 0) & ~perhaps_even
-        most = (torch.where(low > 0, at_low, 0.0) + room).clamp(max=0.0).masked_fill(never | ~mask, -torch.inf)
-        return value, torch.where(even, value - slack, at_high - room), torch.where(even, value + slack, most)
+        most = np.where(never | ~mask, -np.inf, np.minimum(np.where(low > 0, at_low, 0.0) + room, 0.0))
+        return value, np.where(even, value - slack, at_high - room), np.where(even, value + slack, most)
     return value, value, value
 
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from pydantic import Field
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data import Interactions
 from recaudit.models import FittedModel, Recommender
 from recaudit.models.checks import check_data
@@ -23,7 +23,7 @@ class RecentlyPopular(Recommender):
         times = np.zeros(len(data)) if data.times is None else data.times.astype(np.float64)
         age = (times.max() - times) / max(float(np.ptp(times)), 1.0)
         counts = np.bincount(data.items, 0.5 ** (age / self.half_life), data.n_items)
-        return Counted(data, torch.from_numpy(counts))
+        return Counted(data, counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +31,9 @@ class Counted(FittedModel):
     """The same scores for everybody."""
 
     data: Interactions
-    counts: torch.Tensor
+    counts: FloatArray
     predicts_ratings: bool = False
 
-    def scores(self, users: np.ndarray) -> torch.Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items)"""
-        return self.counts.repeat(len(users), 1)
+        return np.tile(self.counts, (len(users), 1))

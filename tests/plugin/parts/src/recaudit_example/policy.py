@@ -1,9 +1,10 @@
 """A policy that saturates: very good items are all as likely."""
 
+import numpy as np
 from pydantic import Field
-from torch import Tensor, logsumexp
-from torch.nn.functional import logsigmoid
+from scipy.special import log_expit, logsumexp
 
+from recaudit.arrays import BoolArray, FloatArray
 from recaudit.policies import Policy
 
 
@@ -15,7 +16,7 @@ class Logistic(Policy):
     middle: float = 3.0
     """The score at which an item is half as likely as it can be."""
 
-    def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        logits = logsigmoid(self.steepness * (scores - self.middle)).masked_fill(~allowed, -float("inf"))
-        total = logsumexp(logits, dim=1, keepdim=True)
-        return (logits - total.masked_fill(total.isinf(), 0.0)).masked_fill(~allowed, -float("inf"))
+    def _log_probabilities(self, scores: FloatArray, allowed: BoolArray) -> FloatArray:
+        logits = np.where(allowed, log_expit(self.steepness * (scores - self.middle)), -np.inf)
+        total = logsumexp(logits, axis=1, keepdims=True)
+        return logits - np.where(np.isfinite(total), total, 0.0)

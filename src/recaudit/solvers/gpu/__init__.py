@@ -1,1 +1,0 @@
-"""What runs on a GPU in kernels of our own."""
