@@ -18,39 +18,41 @@ def run(program: str, *arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-W", "error", str(PROGRAMS), program, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    outcomes: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return outcomes
 
 
 def test_every_audit_of_models_with_closed_forms_works() -> None:
-    found = run("audits")
-    assert len(found) > 50
+    outcomes = run("audits")
+    assert len(outcomes) > 50
     # BiasedMF and the others say themselves which questions they cannot answer; torch is never the reason.
-    failed = {name: told for name, told in found.items() if told != "done" and not told.startswith("NotSupportedError")}
+    failed = {
+        name: told for name, told in outcomes.items() if told != "done" and not told.startswith("NotSupportedError")
+    }
     assert not failed
-    assert not [told for told in found.values() if "torch" in told]
+    assert not [told for told in outcomes.values() if "torch" in told]
     for name in ("ALS", "BiasedMF"):
-        assert [told for key, told in found.items() if key.endswith(name) and told != "done"] == []
+        assert [told for key, told in outcomes.items() if key.endswith(name) and told != "done"] == []
 
 
 def test_every_command_works(tmp_path: Path) -> None:
-    found = run("commands", str(tmp_path))
-    assert {name: told for name, told in found.items() if told != "done"} == {}
+    outcomes = run("commands", str(tmp_path))
+    assert {name: told for name, told in outcomes.items() if told != "done"} == {}
 
 
 def test_what_needs_torch_names_the_pip_command() -> None:
-    found = run("needs_torch")
-    assert len(found) == 3
-    for told in found.values():
+    outcomes = run("needs_torch")
+    assert len(outcomes) == 3
+    for told in outcomes.values():
         assert told.startswith("NotSupportedError")
         assert "pip install 'recaudit[torch]'" in told
 
 
 def test_imports_load_nothing_heavy() -> None:
-    found = run("imports")
-    assert found["import recaudit"] == []
-    assert found["recaudit --help"] == []
-    assert "torch" not in found["from recaudit import reachability"]
+    outcomes = run("imports")
+    assert outcomes["import recaudit"] == []
+    assert outcomes["recaudit --help"] == []
+    assert "torch" not in outcomes["from recaudit import reachability"]
 
 
 @pytest.mark.parametrize("module", ["recaudit", "recaudit.cli", "recaudit.audits.reachability.audit"])

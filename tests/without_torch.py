@@ -39,10 +39,10 @@ def hide() -> None:
     entry_points, version = metadata.entry_points, metadata.version
 
     def of_installed(**selection: str) -> Any:
-        found = entry_points(**selection)
+        points = entry_points(**selection)
         if not selection:  # numba looks for its own groups
-            return found
-        return metadata.EntryPoints(point for point in found if point.module.split(".", maxsplit=1)[0] not in MISSING)
+            return points
+        return metadata.EntryPoints(point for point in points if point.module.split(".", maxsplit=1)[0] not in MISSING)
 
     def version_of(name: str) -> str:
         if name.replace("-", "_") in MISSING:
@@ -70,19 +70,19 @@ def outcome(work: Callable[[], object]) -> str:
 
 def imports() -> dict[str, list[str]]:
     """Import the package, the command line and one audit, and list what each of them has loaded."""
-    found = {}
+    outcomes = {}
     import recaudit
 
-    found["import recaudit"] = loaded()
+    outcomes["import recaudit"] = loaded()
     from typer.testing import CliRunner
 
     from recaudit.cli import app
 
     assert CliRunner().invoke(app, ["--help"]).exit_code == 0
-    found["recaudit --help"] = loaded()
+    outcomes["recaudit --help"] = loaded()
     assert recaudit.reachability
-    found["from recaudit import reachability"] = loaded()
-    return found
+    outcomes["from recaudit import reachability"] = loaded()
+    return outcomes
 
 
 def small_data() -> Any:
@@ -135,14 +135,14 @@ def audits() -> dict[str, str]:
             )
         ],
     }
-    found = {f"{kind} is tried": "done" if kind in settings else "is missing" for kind in AUDITS}
+    outcomes = {f"{kind} is tried": "done" if kind in settings else "is missing" for kind in AUDITS}
     for name, recommender in recommenders.items():
         model = recommender.fit(train)
         subject = Subject(model, recommender, data, test)
         for kind, variants in settings.items():
             for number, audit in enumerate(variants):
-                found[f"{kind} {number} of {name}"] = outcome(partial(_summary, audit, subject))
-    return found
+                outcomes[f"{kind} {number} of {name}"] = outcome(partial(_summary, audit, subject))
+    return outcomes
 
 
 def _summary(audit: Any, subject: Any) -> str:
@@ -212,6 +212,13 @@ def _configuration(top: str) -> Any:
     return runs.parse(_CONFIG.format(top=top), source="small.toml", folder=Path())
 
 
+_EXIT_CODES = {
+    "check one --rules gate.toml": (0, 1, 2),  # a decision is not an error
+    "study --list": (0, 3),  # of another distribution, which is missing here
+}
+"""Exit codes that are right, where that is not only 0."""
+
+
 def commands(folder: str) -> dict[str, str]:
     """Run every command of the command line in a folder."""
     import os
@@ -252,18 +259,18 @@ def commands(folder: str) -> dict[str, str]:
         "demo --out demo",
         "study --list",
     ]
-    found = {}
+    outcomes = {}
     for line in lines:
         if line.startswith("rerank"):
             _write_lists(data)
         result = CliRunner().invoke(app, line.split(), env={"XDG_CACHE_HOME": str(Path("cache").absolute())})
-        allowed = (0, 1, 2) if line.startswith("check one --rules") else (0,)  # a decision is not an error
+        allowed = _EXIT_CODES.get(line, (0,))
         failed = result.exit_code not in allowed or not isinstance(result.exception, SystemExit | None)
-        found[line] = f"{result.exit_code}: {result.output} {result.exception!r}" if failed else "done"
+        outcomes[line] = f"{result.exit_code}: {result.output} {result.exception!r}" if failed else "done"
     used = {line.split()[0] for line in lines}
     known: Any = get_command(app)
-    found |= {f"{name} is tried": "done" if name in used else "is missing" for name in known.commands}
-    return found
+    outcomes |= {f"{name} is tried": "done" if name in used else "is missing" for name in known.commands}
+    return outcomes
 
 
 def _write_lists(data: Any) -> None:

@@ -285,14 +285,14 @@ def versions(device: str = "cpu") -> dict[str, str]:
 
     torch has a version only where it is installed. A run on a GPU has its name too.
     """
-    found = {name: metadata.version(name) for name in _PACKAGES}
+    packages = {name: metadata.version(name) for name in _PACKAGES}
     with suppress(metadata.PackageNotFoundError):
-        found["torch"] = metadata.version("torch")
+        packages["torch"] = metadata.version("torch")
     if device != "cpu":
         torch = require_torch("devices other than the CPU")
         if torch.cuda.is_available():
-            found["gpu"] = torch.cuda.get_device_name(device)
-    return {"python": platform.python_version(), "recaudit": __version__, **found}
+            packages["gpu"] = torch.cuda.get_device_name(device)
+    return {"python": platform.python_version(), "recaudit": __version__, **packages}
 
 
 def machine() -> str:

@@ -51,19 +51,19 @@ def distance_between(name: Distance, before: Array, after: Array) -> Array:
     """
     arrays = _module_of(after)
     p, q = arrays.exp(before), arrays.exp(after)
-    found: Array
+    distance: Array
     if name == "hellinger":
         # 1 - sum sqrt(p q) = sum (sqrt p - sqrt q)^2 / 2, without the cancellation.
-        found = arrays.sqrt(arrays.square(arrays.exp(before / 2) - arrays.exp(after / 2)).sum(-1) / 2)
+        distance = arrays.sqrt(arrays.square(arrays.exp(before / 2) - arrays.exp(after / 2)).sum(-1) / 2)
     elif name == "tv":
-        found = arrays.abs(p - q).sum(-1) / 2
+        distance = arrays.abs(p - q).sum(-1) / 2
     elif name == "l2":
-        found = arrays.sqrt(arrays.square(p - q).sum(-1))
+        distance = arrays.sqrt(arrays.square(p - q).sum(-1))
     else:
         with np.errstate(invalid="ignore"):  # two infinities
             ratio = arrays.where(q > 0, after - before, 0.0)
-        found = (q * ratio).sum(-1).clip(0)
-    return found
+        distance = (q * ratio).sum(-1).clip(0)
+    return distance
 
 
 def _module_of(array: object) -> Any:
