@@ -165,7 +165,7 @@ def main() -> None:
         table.add_row(f"{step}", "ra.reachability", f"{pairs:,}", f"{each * 1e6:.1f}", "", f"{gap:.1e}", f"{left}")
         table.add_row(f"{step}", "its solver", f"{pairs:,}", f"{alone * 1e6:.1f}", f"{alone / each:.2f}", "", "")
         sample = np.random.default_rng(1).choice(pairs, 400, replace=False)
-        chosen = [block.pair(user, item) for user, item in block.targets.nonzero()[sample].tolist()]
+        chosen = [block.pair(user, item) for user, item in np.argwhere(block.targets)[sample].tolist()]
         for name, size in (("scipy L-BFGS-B", 400), ("CVXPY, Clarabel", 20)):
             theirs, values = peer_seconds(name, chosen[:size])
             worst = float(np.nanmax(np.abs(values - ours.value[sample[:size]])))

@@ -22,7 +22,8 @@ class Names:
     """New names by old names. A name that is not listed has not changed."""
 
     paths: Mapping[str, str] = field(default_factory=dict)
-    """Objects by their dotted path below `recaudit`: `{"models.from_factors": "models.from_vectors"}`."""
+    """Objects by their dotted path below `recaudit`, or of another package: `{"models.from_factors":
+    "models.from_vectors", "audits.geometry": "recaudit_papers.geometry.geometry"}`."""
     groups: Mapping[str, str] = field(default_factory=dict)
     """Entry-point groups, without `recaudit.`: `{"models": "recommenders"}`."""
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -85,7 +86,14 @@ class Names:
 OLD = Names()
 """Nothing is renamed: for the package of the start commit."""
 
-NAMES = Names()
+NAMES = Names(
+    paths={
+        "audits.compare_access": "recaudit_papers.access.compare_access",
+        "audits.compare_access_instability": "recaudit_papers.access.compare_access_instability",
+        "audits.geometry": "recaudit_papers.geometry.geometry",
+        "audits.best_beta": "recaudit_papers.geometry.best_beta",
+    }
+)
 """Names that have changed since the start commit."""
 
 
@@ -120,5 +128,16 @@ REPLACED_TRAINING: tuple[Replacement, ...] = ()
 
 INTENDED_CHANGES: tuple[Change, ...] = (
     Change("solver-maximize_distance-*/*", "*", "The solver is removed: no model reached it."),
+    Change("folding*/co_clusters", "*", "Co-clusters are removed."),
+    *(
+        Change(f"composed-prediction/{table}", column, "Of a rise and a fall equal to rounding, the rise counts.")
+        for table, column in (
+            ("pairs", "value"),
+            ("pairs", "lower"),
+            ("pairs", "upper"),
+            ("summary", "value"),
+            ("users", "composed"),
+        )
+    ),
 )
 """Columns whose numbers are meant to change."""

@@ -37,12 +37,13 @@ class Package:
         return str(importlib.import_module("recaudit").__version__)
 
     def find(self, path: str) -> Any:
-        """Return the object at a dotted path below `recaudit`."""
+        """Return the object at a dotted path below `recaudit`, or of `recaudit_papers`."""
         parts = self.names.path(path).split(".")
-        value: Any = importlib.import_module("recaudit")
+        package = parts.pop(0) if parts[0] == "recaudit_papers" else "recaudit"
+        value: Any = importlib.import_module(package)
         for at, part in enumerate(parts):
             if not hasattr(value, part):
-                importlib.import_module(".".join(["recaudit", *parts[: at + 1]]))
+                importlib.import_module(".".join([package, *parts[: at + 1]]))
             value = getattr(value, part)
         return value
 

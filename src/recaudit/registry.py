@@ -94,7 +94,7 @@ class Registry(Mapping[str, type[Any]]):
     def is_own(self, name: str) -> bool:
         """Return whether the part of this name comes with recaudit, rather than with another package."""
         package = self._points[name].dist
-        return package is not None and package.name.lower() == _OWN
+        return package is not None and (package.name or "").lower() == _OWN
 
     def module_of(self, name: str) -> str:
         """Return the module that holds the part of this name; nothing is imported."""

@@ -200,7 +200,8 @@ def _rows(outcome: Outcome, functional: Functional, pairs: ResolvedPairs, span: 
     value = compared(functional, before, highest)
     if isinstance(functional, Change):
         fall = compared(functional, before, lowest)
-        value = np.where(value >= -fall, value, fall)
+        # Of a rise and a fall that are equal to rounding, the rise counts.
+        value = np.where(value >= -fall * (1 - 1e-9), value, fall)
     row, item = np.nonzero(asked)
     can_act: BoolArray = np.any(pairs.acted[span.actors] >= 0, axis=1)
     answered = pairs.allowed[span.viewer, item] & can_act[row]
