@@ -107,7 +107,7 @@ class PairwiseSolver(PairSolver):
         best = np.full((*shape, self.items.shape[1]), np.nan)
         scores, allowed = self.model.scores(viewers), self.allowed(viewers)
         acted = self.items >= 0
-        wanted = (viewers[:, None] != self.editors) & acted.any(axis=1) & allowed.any(axis=1)[:, None]
+        wanted = (viewers[:, None] != self.editors) & acted.any(axis=1) & np.any(allowed, axis=1)[:, None]
         for row, column in np.argwhere(wanted):
             found = self._pair(int(viewers[row]), column, acted[column], scores[row], allowed[row])
             at = row, column
@@ -279,7 +279,7 @@ class BlackBoxSolver(PairSolver):
 
     def _solve(self, viewers: IntArray) -> PairDistances:
         allowed = self.allowed(viewers)
-        wanted = (viewers[:, None] != self.editors[None, :]) & allowed.any(axis=1)[:, None]
+        wanted = (viewers[:, None] != self.editors[None, :]) & np.any(allowed, axis=1)[:, None]
         block = Visit.of(self.model, self.audit.budget)
         editors = {column: self._editor(block.pair(), column) for column in np.flatnonzero(wanted.any(axis=0)).tolist()}
         width = max([1, *(len(editor.acted) for editor in editors.values())])

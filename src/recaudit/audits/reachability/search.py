@@ -175,7 +175,8 @@ def search_distance(
     def objective(points: Tensor) -> Tensor:
         """(points, 1): the distances."""
         after: Tensor = torch.log_softmax(beta * batch_scores(points)[:, among], dim=1)
-        return distance_between(distance, before, after)[:, None]
+        distances: Tensor = distance_between(distance, before, after)
+        return distances[:, None]
 
     box, starts = rating_box(ratings, len(response.items)), None if start is None else start[None]
     found = ascend(objective, box, starts=starts, restarts=restarts, polish=polish, rng=rng)

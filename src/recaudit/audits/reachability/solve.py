@@ -289,13 +289,17 @@ class SolveFuture(Method):
             follows, sampling = self.future.follows, replace(self.sampling, max_sequences=audit.sequences)
             if k == 1 and isinstance(policy, Softmax) and audit.solver == "exact":
                 return trajectories.maximize_one_draw(problem, follows, policy.fixed_beta, audit.tolerance, sampling)
-            return ascent_solvers().ascend_after_draws(problem, follows, policy, ascent, sampling)
+            lower_bounds: TrajectorySolution = ascent_solvers().ascend_after_draws(
+                problem, follows, policy, ascent, sampling
+            )
+            return lower_bounds
         if isinstance(ratings, Stars):
             return trajectories.maximize_after_stars(
                 problem, policy, ratings.values, audit.tolerance, sequences=audit.sequences
             )
         if audit.solver == "gradient":
-            return ascent_solvers().ascend_after_top1(problem, policy, ascent)
+            climbed: TrajectorySolution = ascent_solvers().ascend_after_top1(problem, policy, ascent)
+            return climbed
         if isinstance(policy, Softmax):
             return trajectories.maximize_after_top1(
                 problem, policy.fixed_beta, audit.tolerance, sequences=audit.sequences
