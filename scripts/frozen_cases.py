@@ -363,7 +363,7 @@ def accuracy_by_seed(package: Package, name: str) -> Tables:
 
 NEXT = {"kind": "next-k", "k": 3}
 STARS = {"kind": "stars", "low": 1, "high": 5}
-HISTORY = {"kind": "history-edits", "k": 3}
+HISTORY: Mapping[str, Any] = {"kind": "history-edits", "k": 3}
 NEXT_STARS = {**NEXT, "ratings": STARS}
 SOFTMAX = {"kind": "softmax", "beta": 2.0}
 SOME = {"users": 4, "targets": 8}

@@ -229,7 +229,8 @@ class TestAuto:
 
         def scores(history: History) -> FloatArray:
             users.append(history.user)
-            return als.scores(als.data.users_at([history.user]))[0]
+            own: FloatArray = als.scores(als.data.users_at([history.user]))[0]
+            return own
 
         system = from_system(als.data, scores=scores)
         audited = als.data.user_ids[[3, 8]].to_list()

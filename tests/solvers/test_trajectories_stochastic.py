@@ -80,7 +80,8 @@ def probabilities(drawn: Drawn, policy: Policy, items: tuple[int, ...], ratings:
     allowed[list(items)] = False
     scores = (slope @ ratings + intercept)[None]
     ties = TieKeys.in_order(len(allowed))
-    return np.exp(policy.log_probabilities(scores, allowed[None], ties)[0])
+    probabilities: FloatArray = np.exp(policy.log_probabilities(scores, allowed[None], ties)[0])
+    return probabilities
 
 
 def expected(drawn: Drawn, f: FloatArray, target: int) -> float:
