@@ -44,7 +44,7 @@ def topics_static(rng: int = 0) -> Interactions:
 
 def ours(iterations: int) -> Callable[[Interactions, int], Scores]:
     def scores(data: Interactions, users: int) -> Scores:
-        result: Scores = BayesMF(iterations=iterations).fit(data).scores(np.arange(users)).numpy()
+        result: Scores = BayesMF(iterations=iterations).fit(data).scores(np.arange(users))
         return result
 
     return scores

@@ -77,9 +77,10 @@ class NonlinearModel(FittedModel):
         """Of the scale."""
         return sum(self.data.scale) / 2
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items)."""
-        return self.middle + torch.tanh(self.user_sums[users]) @ torch.tanh(self.item_sums).T
+        scores: FloatArray = self._scores(self.user_sums[users]).numpy()
+        return scores
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> DifferentiableResponse:
         """See `FittedModel`."""
@@ -93,10 +94,10 @@ class NonlinearModel(FittedModel):
         known = np.stack([self._known(int(editor), row) for editor, row in zip(editors, some, strict=True)])
         moved = torch.from_numpy(ratings - known[..., None])[..., None] * self.by_user[editors][:, None, None] / 10
         return EditedItems(
-            torch.tanh(self.item_sums[some][:, :, None] + moved),
-            torch.zeros(ratings.shape, dtype=torch.float64),
-            torch.tanh(self.user_sums),
-            torch.full((self.data.n_users,), self.middle, dtype=torch.float64),
+            torch.tanh(self.item_sums[some][:, :, None] + moved).numpy(),
+            np.zeros(ratings.shape),
+            torch.tanh(self.user_sums).numpy(),
+            np.full(self.data.n_users, self.middle),
         )
 
     def _known(self, user: int, items: IntArray) -> FloatArray:
@@ -107,12 +108,15 @@ class NonlinearModel(FittedModel):
         found[rated] = ratings[np.searchsorted(seen, items[rated])]
         return found
 
+    def _scores(self, user_sums: Tensor) -> Tensor:
+        return self.middle + torch.tanh(user_sums) @ torch.tanh(self.item_sums).T
+
     def _own(self, user: int, _: int, items: IntArray, known: FloatArray, ratings: Tensor) -> Tensor:
         moved = self.user_sums[user] + (ratings - torch.from_numpy(known)) @ self.by_item[items] / 10
-        return self.middle + torch.tanh(moved) @ torch.tanh(self.item_sums).T
+        return self._scores(moved)
 
     def _others(self, viewer: int, editor: int, items: IntArray, known: FloatArray, ratings: Tensor) -> Tensor:
-        before = self.scores(np.array([viewer])).expand(len(ratings), -1)
+        before = self._scores(self.user_sums[[viewer]]).expand(len(ratings), -1)
         moved = (ratings - torch.from_numpy(known))[..., None] * self.by_user[editor] / 10
         after = torch.tanh(self.item_sums[items] + moved) @ torch.tanh(self.user_sums[viewer])
         return before.index_copy(1, torch.from_numpy(items), after + self.middle)

@@ -9,7 +9,6 @@ from typing import Any, Literal, final
 
 import numpy as np
 import polars as pl
-import torch
 
 import recaudit as ra
 from recaudit.data import Interactions
@@ -185,7 +184,7 @@ def _climb(
     items = edits.items(model, editors, rng, log)
     factual = edits.unchanged(model, editors, items, log) if audit.resolved_baseline == "factual" else None
     scores = model.scores(viewers)
-    allowed = torch.from_numpy(candidate_items(log, viewers, None, audit.candidates))
+    allowed = candidate_items(log, viewers, None, audit.candidates)
     ratings = edits.ratings or Interval(*log.scale)
     found = []
     for row, column in np.argwhere(viewers[:, None] != editors):

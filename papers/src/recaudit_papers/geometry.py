@@ -50,8 +50,8 @@ class OwnScores:
         self.acted = items[0][items[0] >= 0]  # positions of the items whose ratings are free; may be empty
         self.candidates = np.flatnonzero(candidate_items(model.data, users, items, candidates)[0])
         response = model.own_responses(users, self.acted[None, :])
-        self.slope = response.slope[0].numpy()[self.candidates]
-        self.intercept = response.intercept[0].numpy()[self.candidates]
+        self.slope = response.slope[0][self.candidates]
+        self.intercept = response.intercept[0][self.candidates]
         self.ties = model.data.tie_keys(users).columns(self.candidates)
 
 

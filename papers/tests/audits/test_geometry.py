@@ -64,7 +64,7 @@ def test_it_agrees_with_the_definitions(model: FoldInModel, actions: Any) -> Non
     acted = actions.items(model, np.array([user]), 2)[0]
     response = model.respond(user, user, acted)
     free = np.setdiff1d(np.flatnonzero(~data.seen(np.array([user]))[0]), acted)
-    B, c = response.slope.numpy()[free], response.intercept.numpy()[free]
+    B, c = response.slope[free], response.intercept[free]
     found = geometry(model, users=[name], actions=actions, rng=2).frame
     assert found["item"].to_list() == data.item_ids.gather(free).to_list()
     for i in range(len(free)):

@@ -123,5 +123,5 @@ class TestMeasures:
         items, ratings = log.history(user)
         left = ~np.isin(items, fitted.data.history(user)[0])
         assert left.sum() == 2
-        predicted = np.clip(fitted.scores(np.array([user]))[0].numpy()[items[left]], *log.scale)
+        predicted = np.clip(fitted.scores(np.array([user]))[0][items[left]], *log.scale)
         assert found["squared"][0] == pytest.approx(((predicted - ratings[left]) ** 2).mean())

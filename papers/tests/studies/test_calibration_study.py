@@ -120,7 +120,7 @@ class TestMeasures:
         model, _ = fitted(LOG, 0.05, 0, MODEL)
         users = np.arange(20)
         lists = measures.reranked(model, users, [0.99], Calibrated(horizon="prefix"), pool=60)[50][0]
-        scores = np.where(model.data.seen(users), -np.inf, model.scores(users).numpy())
+        scores = np.where(model.data.seen(users), -np.inf, model.scores(users))
         place = np.argsort(np.argsort(-scores, axis=1), axis=1)
         assert np.take_along_axis(place, lists, axis=1).max() < 60
 

@@ -103,7 +103,7 @@ class TestMeasures:
         scores = model.scores(np.arange(60))
         assert scores.min() >= 1
         assert scores.max() <= 5
-        assert scores.equal(ReclabAutoRec(hidden=20, batches=100).fit(data).scores(np.arange(60)))
+        assert np.array_equal(scores, ReclabAutoRec(hidden=20, batches=100).fit(data).scores(np.arange(60)))
         flat = TopPop(by="mean").fit(data).pair_scores(data.users.astype(np.int64), data.items.astype(np.int64))
         own = model.pair_scores(data.users.astype(np.int64), data.items.astype(np.int64))
         assert np.square(own - data.ratings).mean() < 4 * np.square(flat - data.ratings).mean()

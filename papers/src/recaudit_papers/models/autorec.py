@@ -121,10 +121,11 @@ class AutoRecModel(FittedModel):
         hidden = torch.sigmoid(torch.from_numpy(read.T @ V + mu))
         return hidden, torch.from_numpy(W), torch.from_numpy(b + self.level)
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): predicted ratings, not clipped."""
         (hidden, W, b), rows = self._layers, torch.from_numpy(users)
-        return product(W[rows], hidden) + b[rows, None]
+        scores: FloatArray = (product(W[rows], hidden) + b[rows, None]).numpy()
+        return scores
 
 
 @final

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self, final
 
 import numpy as np
-import torch
 from numba import njit, prange
 from pydantic import Field, model_validator
-from torch import Tensor
 
 from recaudit.data import Interactions
 from recaudit.engines import track
@@ -130,37 +128,39 @@ class BayesMFModel(FittedModel):
         """How many draws were kept."""
         return int(self.user_draws.shape[1])
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): posterior means, not clipped; the products of many draws are one product."""
-        total = torch.zeros(len(users), self.data.n_items, dtype=torch.float64)
+        total = np.zeros((len(users), self.data.n_items))
         together = max(1, _WIDTH // (self.factors + 2))
         for first in range(0, self.n_draws, together):
             total += self._products(users, slice(first, first + together))
         return self.units.mean + self.units.sd * (total / self.n_draws)
 
-    def draw_scores(self, users: IntArray, draw: int) -> Tensor:
+    def draw_scores(self, users: IntArray, draw: int) -> FloatArray:
         """(len(users), items): the scores if draw number `draw`, of `n_draws`, were the truth (Thompson sampling)."""
         if not 0 <= draw < self.n_draws:
             raise InputError("draw", received=draw, expected=f"a whole number from 0 to {self.n_draws - 1}")
         return self.units.mean + self.units.sd * self._products(users, slice(draw, draw + 1))
 
-    def uncertainty(self, users: IntArray) -> Tensor:
+    def uncertainty(self, users: IntArray) -> FloatArray:
         """(len(users), items): the posterior standard deviation of the scores; ratings vary by `noise` around them."""
-        mean = torch.zeros(len(users), self.data.n_items, dtype=torch.float64)
-        squares = torch.zeros_like(mean)
+        mean = np.zeros((len(users), self.data.n_items))
+        squares = np.zeros_like(mean)
         for draw in range(self.n_draws):
             # Welford: the sum of squares around the mean of the draws so far.
             drawn = self._products(users, slice(draw, draw + 1))
             step = drawn - mean
             mean += step / (draw + 1)
             squares += step * (drawn - mean)
-        return self.units.sd * torch.sqrt(squares / max(1, self.n_draws - 1))
+        uncertainty: FloatArray = self.units.sd * np.sqrt(squares / max(1, self.n_draws - 1))
+        return uncertainty
 
-    def _products(self, users: IntArray, draws: slice) -> Tensor:
+    def _products(self, users: IntArray, draws: slice) -> FloatArray:
         """(len(users), items): the products of users and items, summed over these draws."""
         rows, columns = (held.astype(np.float64) for held in (self.user_draws[users, draws], self.item_draws[:, draws]))
         width = rows.shape[1] * rows.shape[2]
-        return product(rows.reshape(len(rows), width), columns.reshape(len(columns), width))
+        products: FloatArray = product(rows.reshape(len(rows), width), columns.reshape(len(columns), width)).numpy()
+        return products
 
 
 class Units(NamedTuple):

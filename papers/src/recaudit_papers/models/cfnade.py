@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from recaudit.data import Interactions
 from recaudit.engines import track
 from recaudit.models import FittedModel, Recommender
-from recaudit.plugins import IntArray, check_device, check_fit, check_own_model, derive, generator
+from recaudit.plugins import FloatArray, IntArray, check_device, check_fit, check_own_model, derive, generator
 from recaudit_papers.models.cfnade_columns import ColumnLearner, ColumnWeights
 from recaudit_papers.models.numerics import Singles, product
 from recaudit_papers.models.rating_rows import MOST_LEVELS, RatingLevels, RatingTable, RowKind, RowSplit
@@ -137,11 +137,12 @@ class CFNADEModel(FittedModel):
         bias[:, blank] = torch.from_numpy(np.log(np.maximum(frequency, 1e-300)))[:, None]
         return hidden, V, bias
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): the mean of each distribution over the levels."""
-        return (self.probabilities(users) * torch.from_numpy(self.levels.values)[:, None]).sum(dim=1)
+        scores: FloatArray = (self.probabilities(users) * self.levels.values[:, None]).sum(axis=1)
+        return scores
 
-    def probabilities(self, users: IntArray) -> Tensor:
+    def probabilities(self, users: IntArray) -> FloatArray:
         """(len(users), levels, items): the probability that the user rates the item at each level."""
         (hidden, V, bias), index = self._layers, torch.from_numpy(users)
         shape = (len(users), len(self.levels.values), self.data.n_items)
@@ -152,7 +153,8 @@ class CFNADEModel(FittedModel):
             scores = product(own, hidden).view(shape) + bias[:, index].T[..., None]
         # Written out: torch's softmax is cut between threads in a way that shows in the last bit.
         odds = (scores - scores.amax(dim=1, keepdim=True)).exp()
-        return odds / odds.sum(dim=1, keepdim=True)
+        probabilities: FloatArray = (odds / odds.sum(dim=1, keepdim=True)).numpy()
+        return probabilities
 
 
 def _block_size(columns: int) -> int:

@@ -210,12 +210,13 @@ class LLORMAModel(FittedModel):
             for near, vectors, common in sides
         ]
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): predicted ratings, not clipped."""
         rows = torch.from_numpy(users)
         # K(u, u_a) K(i, i_a) is a product, so that the weighed sum over anchors is one product of long vectors.
         total, weight, common = (product(mine[rows], theirs) for mine, theirs in zip(*self._parts, strict=True))
-        return torch.where(weight > 0, total / weight, common)
+        scores: FloatArray = torch.where(weight > 0, total / weight, common).numpy()
+        return scores
 
 
 class FactorPair(NamedTuple):

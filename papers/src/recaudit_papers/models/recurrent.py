@@ -347,9 +347,10 @@ class RecurrentModel(FittedModel):
         """See `FittedModel`."""
         return "the histories that are edited are read anew by the networks, which are held"
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): predicted ratings, not clipped."""
-        return self._scores(aligned(self.users.vectors[users]))
+        scores: FloatArray = self._scores(aligned(self.users.vectors[users])).numpy()
+        return scores
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> DifferentiableResponse:
         """The response to own edits (the viewer's history is read anew) or another's (the edited items' are).
@@ -368,13 +369,13 @@ class RecurrentModel(FittedModel):
         edited = np.flatnonzero(items >= 0)
         owners, others = items.ravel()[edited], np.repeat(editors, items.shape[1])[edited]
         read = self.level.read(ratings.reshape(items.size, -1)[edited])
-        vectors = torch.zeros(items.size, ratings.shape[2], self.items.network.hidden, dtype=torch.float64)
-        vectors[torch.from_numpy(edited)] = self.items.rated(owners, others, read)
+        vectors = np.zeros((items.size, ratings.shape[2], self.items.network.hidden))
+        vectors[edited] = self.items.rated(owners, others, read).numpy()
         return EditedItems(
             vectors.reshape(*ratings.shape, -1),
-            torch.zeros(ratings.shape, dtype=torch.float64),
-            torch.from_numpy(self.users.vectors),
-            torch.full((self.data.n_users,), self.level.mean, dtype=torch.float64),
+            np.zeros(ratings.shape),
+            self.users.vectors,
+            np.full(self.data.n_users, self.level.mean),
         )
 
     def next_ratings(self, data: Interactions) -> FloatArray:
@@ -403,7 +404,7 @@ class RecurrentModel(FittedModel):
         return self._scores(tail.vectors(self.level.read(ratings)))
 
     def _others_scores(self, viewer: int, items: Tensor, tails: list[Tail], ratings: Tensor) -> Tensor:
-        before = self.scores(np.array([viewer])).expand(len(ratings), -1)
+        before = self._scores(aligned(self.users.vectors[[viewer]])).expand(len(ratings), -1)
         vectors = [tail.vectors(read[:, None]) for tail, read in zip(tails, self.level.read(ratings).T, strict=True)]
         if not vectors:
             return before

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import polars as pl
-import torch
+from scipy.special import softmax
 
 from recaudit.audits import instability, item_tiers, reachability, user_tiers
 from recaudit.data import Interactions, datasets
@@ -248,10 +248,10 @@ def _same_step(found: FittedModel, log: Interactions, k: int, beta: float, pairs
         start = actions.unchanged(found, at, acted, log)[0]
         response = found.respond(int(at[0]), int(at[0]), acted[0])
         path = [np.minimum(start + step, high) for step in np.linspace(0, high - low, 41)]
-        scores = torch.stack([response.scores(point) for point in path])
-        scores[:, torch.from_numpy(log.history(int(at[0]))[0].astype(np.int64))] = -torch.inf
-        shown = torch.softmax(beta * scores, dim=1).amax(dim=0)
-        best.append(shown[torch.from_numpy(log.items_at(targets["item"]))].numpy())
+        scores = np.stack([response.scores(point) for point in path])
+        scores[:, log.history(int(at[0]))[0]] = -np.inf
+        shown = softmax(beta * scores, axis=1).max(axis=0)
+        best.append(shown[log.items_at(targets["item"])])
     return pl.Series(np.concatenate(best))
 
 
@@ -282,7 +282,7 @@ def algorithm_3(
                 climbed = search_distance(
                     response,
                     before,
-                    torch.from_numpy(unseen),
+                    unseen,
                     beta,
                     box,
                     "hellinger",

@@ -100,7 +100,7 @@ def reranked(
     made_for = LENGTHS if policy.horizon == "list" else LENGTHS[-1:]
     found: Lists = {length: np.empty((len(weights), len(users), length), dtype=np.int64) for length in made_for}
     for rows in blocks(np.arange(len(users))):
-        scores, allowed = model.scores(users[rows]).numpy(), ~model.data.seen(users[rows])
+        scores, allowed = model.scores(users[rows]), ~model.data.seen(users[rows])
         if pool is not None and pool < scores.shape[1]:
             candidates = np.where(allowed, scores, -np.inf)
             allowed &= candidates >= -np.partition(-candidates, pool - 1, axis=1)[:, pool - 1 : pool]
@@ -190,7 +190,7 @@ def optimality(
     fit, test = fitted(log, held, split, model)
     chosen = np.flatnonzero((fit.data.user_counts > 0) & (test.user_counts > 0))
     chosen = np.sort(generator(0, "optimality").permutation(chosen)[:users])
-    scores, allowed = fit.scores(chosen).numpy(), ~fit.data.seen(chosen)
+    scores, allowed = fit.scores(chosen), ~fit.data.seen(chosen)
     means = UserMeans(len(chosen))
     for horizon in get_args(Horizon):
         calibrator = Calibrator(Calibrated(horizon=horizon), fit.data)

@@ -33,7 +33,7 @@ def overlap(
     others = {"base 2": reranked(fit, chosen, [in_base(weight, "2") for weight in weights], policy)[length]}
     shares = fit.data.categories[GENRE].weights
     vectors, p = CategoryVectors.of(shares), history_of(fit.data, chosen, shares)
-    scores, allowed = fit.scores(chosen).numpy(), ~fit.data.seen(chosen)
+    scores, allowed = fit.scores(chosen), ~fit.data.seen(chosen)
     for name, unit in (("notebook", np.log(2)), ("rounded", 1.0)):
         others[name] = np.stack(
             [

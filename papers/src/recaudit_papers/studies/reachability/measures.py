@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import torch
 
 from recaudit.audits import Reachability
 from recaudit.data import Interactions
@@ -64,7 +63,7 @@ def audit(
     best, predicted = np.full((2, *allowed.shape), np.nan)
     best[row], predicted[row] = pairs["value"], pairs["baseline"]
     ties = fitted.data.tie_keys(people)
-    plain = asked.policy.log_probabilities(fitted.scores(people), torch.from_numpy(allowed), ties).exp().numpy()
+    plain = np.exp(asked.policy.log_probabilities(fitted.scores(people), allowed, ties))
     reached = Reached(
         fitted.data, people, allowed.sum(axis=1), best, predicted, np.where(np.isnan(best), np.nan, plain)
     )

@@ -11,8 +11,6 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 import polars as pl
-import torch
-from torch import Tensor
 
 from recaudit.data import Interactions, datasets
 from recaudit.models import (
@@ -25,7 +23,7 @@ from recaudit.models import (
     Recommender,
     Response,
 )
-from recaudit.plugins import IntArray, data_folder, resolve_items, resolve_users
+from recaudit.plugins import FloatArray, IntArray, data_folder, resolve_items, resolve_users
 from recaudit.simulate import LibFM
 
 _TENTH = 0.1
@@ -96,7 +94,7 @@ class TwiceCountedKNN(FittedModel):
         """See `FittedModel`."""
         return f"{self.of.rule}; what an edited rating was before counts as well"
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """See `FittedModel`."""
         return self.of.scores(users)
 
@@ -107,4 +105,4 @@ class TwiceCountedKNN(FittedModel):
         old = np.zeros(len(items))
         _, acted, rated = np.intersect1d(items, seen, return_indices=True)
         old[acted] = ratings[rated]
-        return replace(right, intercept=right.intercept + right.slope @ torch.from_numpy(old))
+        return replace(right, intercept=right.intercept + right.slope @ old)

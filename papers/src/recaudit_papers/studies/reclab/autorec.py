@@ -11,7 +11,7 @@ from torch import Tensor
 
 from recaudit.data import Interactions
 from recaudit.models import FittedModel, Recommender
-from recaudit.plugins import IntArray, check_data, derive
+from recaudit.plugins import FloatArray, IntArray, check_data, derive
 
 _RATE, _FALLS = 1e-3, 100
 """The step size, and after how many batches it falls."""
@@ -89,8 +89,9 @@ class ReclabAutoRecModel(FittedModel):
     b: Tensor
     """(users,)"""
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items)"""
         rows = torch.from_numpy(users)
         found = torch.addmm(self.b[rows, None], self.W[rows], self.hidden.T)
-        return found.clamp(*self.data.scale).double()
+        scores: FloatArray = found.clamp(*self.data.scale).double().numpy()
+        return scores

@@ -9,13 +9,12 @@ from typing import Any, final
 
 import numpy as np
 import polars as pl
-import torch
-from torch import Tensor
 
 from recaudit.data import Interactions
 from recaudit.data.splits import folds
 from recaudit.models import FittedModel, Recommender
 from recaudit.plugins import (
+    FloatArray,
     IntArray,
     Loop,
     add_ratings,
@@ -185,7 +184,7 @@ class ReclabRandomModel(FittedModel):
     seed: int
     predicts_ratings: bool = False
 
-    def scores(self, users: IntArray) -> Tensor:
+    def scores(self, users: IntArray) -> FloatArray:
         """(len(users), items): draws."""
         keys = self.data.user_keys[users][:, None], self.data.item_keys[None, :]
-        return torch.from_numpy(self.data.scale[1] * uniforms(self.seed, *keys))
+        return self.data.scale[1] * uniforms(self.seed, *keys)
