@@ -11,8 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
-from recaudit.plugins import IntArray
-from recaudit_papers.models.numerics import Singles
+from recaudit_papers.models.numerics import Indices, Singles
 
 LANES = 16
 """Single-precision numbers of a cache line; rows are a multiple of it long."""
@@ -50,7 +49,7 @@ def dot(left: Singles, right: Singles) -> np.float32:
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
-def add_rows(total: Singles, rows: Singles, places: IntArray, factors: Singles) -> None:
+def add_rows(total: Singles, rows: Singles, places: Indices, factors: Singles) -> None:
     """Add the sum of `rows[places[j]]` times `factors[j]` to `total`, shape (n,), in the order of j."""
     whole = len(places) - len(places) % 4
     for j in range(0, whole, 4):
