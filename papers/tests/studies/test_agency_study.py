@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from recaudit_papers.studies import Agreement, Results, Size, StudyReport, StudyRow, run
 from recaudit_papers.studies.agency import measures
@@ -113,7 +114,8 @@ class TestMeasures:
             measures.own_ratings("demo", model, "past", 2, 0, **asked, block=block)
             for block in ((0, 1), (0, 2), (1, 2))
         )
-        assert pl.concat(parts).equals(whole)
+        # Scores that are computed in another block differ in their last bits.
+        assert_frame_equal(pl.concat(parts), whole, rel_tol=1e-12, abs_tol=1e-12)
 
     def test_the_error_is_that_of_what_was_left_out(self) -> None:
         model = {"kind": "als", "factors": 4, "iterations": 3}
