@@ -114,7 +114,7 @@ class TestMeasures:
             measures.own_ratings("demo", model, "past", 2, 0, **asked, block=block)
             for block in ((0, 1), (0, 2), (1, 2))
         )
-        # Scores that are computed in another block differ in their last bits.
+        # Numbers that are computed in another block of users may differ in their last bits.
         assert_frame_equal(pl.concat(parts), whole, rel_tol=1e-12, abs_tol=1e-12)
 
     def test_the_error_is_that_of_what_was_left_out(self) -> None:
