@@ -40,6 +40,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -60,7 +61,7 @@ TIMEOUT_FACTOR = 10.0
 COMPILE_SECONDS = 60.0
 """Added to the time limit of each test: numba may have to compile the changed functions again."""
 MAX_GIBIBYTES = 8
-"""Memory of one test process: a mutant may ask for an array that is far too large."""
+"""Memory of one test process: a mutant may allocate an array that is far too large."""
 PADDING = 400
 """Newlines at the end of each source file of a copy. A mutant has as many fewer as its change is longer, and the file's
 time stamp stays: the code that numba compiled before remains valid where the mutant does not change it."""
@@ -93,13 +94,14 @@ _EXTREMES = {
     for pair in (("min", "max"), ("minimum", "maximum"), ("amin", "amax"), ("argmin", "argmax"), ("fmin", "fmax"))
     for name, other in (pair, pair[::-1])
 }
-_TEXT = (ast.JoinedStr, ast.List, ast.Tuple, ast.ListComp)
 _SKIPPED_CALLS = re.compile(r"^(warnings\.|logging\.|_?log(ger)?\.|cast$|TypeVar$|Field$|print$)")
 _SKIPPED_FUNCTIONS = {"__repr__", "__str__"}
 _SIZES = re.compile(r"BLOCK|CHUNK|BYTES|MEMORY|THREADS|LANES|CACHE|BOUNDARY|SCHEMA|VERSION")
-"""In names of constants that only say how the work is cut into pieces: any value gives the same result."""
+"""Part of the names of constants that only set the size of pieces of work: any value gives the same result."""
+_COMPILED = re.compile(r"jit|intrinsic")
+"""Part of the decorators of functions that numba compiles."""
 _EQUAL_BRANCHES = re.compile(r"\bis_cuda\b|\bdevice\b|\bis_contiguous\b|\bcpu_count\b|\bcore_count\b")
-"""In conditions that choose between implementations with the same result."""
+"""Part of the conditions that choose between implementations with the same result."""
 
 
 @dataclass(frozen=True)
@@ -139,26 +141,10 @@ class Mutant:
 def variants(node: ast.AST) -> Iterator[tuple[str, ast.AST, ast.AST]]:
     """Yield the changes at one node: the operator, the node that is replaced, and its replacement."""
     match node:
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            if not any(isinstance(side, _TEXT) or _is_text(side) for side in (left, right)):
-                yield "arithmetic", node, ast.BinOp(left, _BINARY[type(op)], right)
-        case ast.AugAssign(target=target, op=op, value=value) if type(op) in _BINARY and not isinstance(value, _TEXT):
-            yield "arithmetic", node, ast.AugAssign(target, _BINARY[type(op)], value)
-        case ast.Compare(left=left, ops=ops, comparators=comparators):
-            for at, op in enumerate(ops):
-                if type(op) in _COMPARISONS:
-                    changed = [*ops[:at], _COMPARISONS[type(op)], *ops[at + 1 :]]
-                    yield "comparison", node, ast.Compare(left, changed, comparators)
-        case ast.BoolOp(op=op, values=values):
-            yield "boolean", node, ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            yield "boolean", node, operand
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            yield "sign", node, operand
-        case ast.Constant(value=value) if type(value) in {int, float}:
-            changed_value = value + 1 if isinstance(value, int) else (2 * value or 1.0)
-            if changed_value != value and not 0 < abs(value) < SMALLEST_CONSTANT:
-                yield "constant", node, ast.Constant(changed_value)
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            changed = value + 1 if isinstance(value, int) else (2 * value or 1.0)
+            if changed != value and not 0 < abs(value) < SMALLEST_CONSTANT:
+                yield "constant", node, ast.Constant(changed)
         case ast.Call():
             yield from _call_variants(node)
         case ast.Slice(lower=lower, upper=upper):
@@ -167,6 +153,29 @@ def variants(node: ast.AST) -> Iterator[tuple[str, ast.AST, ast.AST]]:
                     yield "slice", bound, _plus_one(bound)
         case ast.If(body=[*_, ast.Return() as last]):
             yield "early return", last, ast.Pass()
+        case _:
+            yield from _operator_variants(node)
+
+
+def _operator_variants(node: ast.AST) -> Iterator[tuple[str, ast.AST, ast.AST]]:
+    match node:
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            if not _is_sequence(left) and not _is_sequence(right):
+                yield "arithmetic", node, ast.BinOp(left, _BINARY[type(op)], right)
+        case ast.AugAssign(target=target, op=op, value=value) if type(op) in _BINARY:
+            if not _is_sequence(value):
+                yield "arithmetic", node, ast.AugAssign(target, _BINARY[type(op)], value)
+        case ast.Compare(left=left, ops=ops, comparators=comparators):
+            for at, compared in enumerate(ops):
+                if type(compared) in _COMPARISONS:
+                    changed = [*ops[:at], _COMPARISONS[type(compared)], *ops[at + 1 :]]
+                    yield "comparison", node, ast.Compare(left, changed, comparators)
+        case ast.BoolOp(op=op, values=values):
+            yield "boolean", node, ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield "boolean", node, operand
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            yield "sign", node, operand
 
 
 def _call_variants(node: ast.Call) -> Iterator[tuple[str, ast.AST, ast.AST]]:
@@ -197,8 +206,10 @@ def _where(node: ast.Call, function: ast.Attribute) -> ast.AST:
     return ast.Call(ast.Attribute(node.args[1], function.attr, ast.Load()), [node.args[0], function.value], [])
 
 
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+def _is_sequence(node: ast.expr) -> bool:
+    """Return whether `-` and `/` are not defined for an operand."""
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return is_text or isinstance(node, ast.JoinedStr | ast.List | ast.Tuple | ast.ListComp)
 
 
 def _plus_one(node: ast.expr) -> ast.expr:
@@ -213,20 +224,19 @@ def _last_name(node: ast.AST) -> str:
 
 def _is_skipped(node: ast.AST) -> bool:
     """Return whether nothing in a node is mutated: texts, annotations, logging, ways to the same result."""
+    is_skipped = isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.Import | ast.ImportFrom | ast.match_case)
     match node:
-        case ast.Raise() | ast.Assert() | ast.JoinedStr() | ast.Import() | ast.ImportFrom() | ast.match_case():
-            return True
         case ast.FunctionDef(name=name):
-            return name in _SKIPPED_FUNCTIONS
+            is_skipped = name in _SKIPPED_FUNCTIONS
         case ast.Call(func=func):
-            return _SKIPPED_CALLS.match(ast.unparse(func)) is not None
+            is_skipped = _SKIPPED_CALLS.match(ast.unparse(func)) is not None
         case ast.Subscript(value=value):
-            return _last_name(value) in {"Annotated", "Literal"}
+            is_skipped = _last_name(value) in {"Annotated", "Literal"}
         case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
-            return name == "__all__" or (name.lstrip("_").isupper() and _SIZES.search(name) is not None)
+            is_skipped = name == "__all__" or (name.lstrip("_").isupper() and _SIZES.search(name) is not None)
         case ast.If(test=test):
-            return "TYPE_CHECKING" in ast.unparse(test) or "__main__" in ast.unparse(test)
-    return False
+            is_skipped = "TYPE_CHECKING" in ast.unparse(test) or "__main__" in ast.unparse(test)
+    return is_skipped
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
@@ -256,8 +266,8 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST, ast.AST]]:
 def mutants_of(source: bytes, file: str, package: str) -> list[Mutant]:
     """List all mutants of a source file, in the order of their position."""
     starts = [0]
-    for text in source.splitlines(keepends=True):
-        starts.append(starts[-1] + len(text))
+    for row in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(row))
     result = []
     for operator, old, new in _changes(ast.parse(source)):
         assert isinstance(old, ast.expr | ast.stmt)
@@ -305,7 +315,7 @@ Name = tuple[str, str]
 """A module (its file) and a name at its top level."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scope:
     """A statement at the top level of a module: a function, a class or an assignment.
 
@@ -325,12 +335,12 @@ class Scope:
     last: int
     compiled: bool
     body: frozenset[int]
-    references: Mapping[Name, frozenset[int]]
+    references: Mapping[Name, set[int]]
 
 
 @dataclass(frozen=True)
 class References:
-    """Which lines of the sources and which test files refer to a name.
+    """Lines of the sources and test files that refer to a name.
 
     Args:
         scopes: The statements of each source file.
@@ -343,23 +353,25 @@ class References:
     @classmethod
     def read(cls, root: Path, source: str) -> References:
         """Read all source files and test files of a repository."""
-        top = (root / source).parent
         modules = {}
         for path in sorted((root / source).rglob("*.py")):
-            parts = path.relative_to(top).with_suffix("").parts
+            parts = path.relative_to((root / source).parent).with_suffix("").parts
             modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.relative_to(root).as_posix()
-        scopes = {file: _scopes(ast.parse((root / file).read_bytes()), file, modules) for file in modules.values()}
+        trees = {file: ast.parse((root / file).read_bytes()) for file in modules.values()}
+        origins = {
+            (file, bound): name for file, tree in trees.items() for bound, name in _imports(tree, modules)[0].items()
+        }
+        scopes = {file: _scopes(tree, file, modules, origins) for file, tree in trees.items()}
         tests = defaultdict(set)
         for path in sorted((root / "tests").rglob("test_*.py")):
             file = path.relative_to(root).as_posix()
-            tree = ast.parse(path.read_bytes())
-            for scope in _scopes(tree, file, modules):
+            for scope in _scopes(ast.parse(path.read_bytes()), file, modules, origins):
                 for name in scope.references:
                     tests[name].add(file)
         return cls(scopes, {name: frozenset(files) for name, files in tests.items()})
 
     @cached_property
-    def by_name(self) -> Mapping[Name, Sequence[tuple[Scope, frozenset[int]]]]:
+    def by_name(self) -> Mapping[Name, Sequence[tuple[Scope, set[int]]]]:
         """For each name, the statements that refer to it, with the lines."""
         result = defaultdict(list)
         for scopes in self.scopes.values():
@@ -389,7 +401,8 @@ class References:
                 tests |= self.tests.get((current.file, name), frozenset())
                 for user, places in self.by_name.get((current.file, name), ()):
                     if user.body and not user.compiled:
-                        lines |= {(user.file, line) for line in places}
+                        uses = places if places & user.body else places | user.body
+                        lines |= {(user.file, line) for line in uses}
                         continue
                     if user.compiled:
                         compiled.add(user.file)
@@ -399,58 +412,67 @@ class References:
         return lines, tests, compiled
 
 
-def _scopes(tree: ast.Module, file: str, modules: Mapping[str, str]) -> list[Scope]:
-    imported: dict[str, Name] = {}
+def _scopes(tree: ast.Module, file: str, modules: Mapping[str, str], origins: Mapping[Name, Name]) -> list[Scope]:
+    """List the statements at the top level of a module; `origins` are the names that modules only pass on."""
+    names, whole = _imports(tree, modules)
+    statements: list[ast.stmt] = []
+    for statement in tree.body:
+        statements += statement.body if isinstance(statement, ast.If | ast.Try) else [statement]
+    names.update({name: (file, name) for statement in statements for name in _bound(statement)})
+    result = []
+    for statement in statements:
+        places: list[tuple[Name, int]] = []
+        body: set[int] = set()
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and node.id in names:
+                places.append((names[node.id], node.lineno))
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in whole:
+                places.append(((whole[node.value.id], node.attr), node.lineno))
+            elif isinstance(node, ast.FunctionDef):
+                body |= {inner.lineno for part in node.body for inner in ast.walk(part) if isinstance(inner, ast.stmt)}
+        references: dict[Name, set[int]] = defaultdict(set)
+        for name, line in places:
+            references[_origin(name, origins)].add(line)
+        decorators = getattr(statement, "decorator_list", [])
+        result.append(
+            Scope(
+                file,
+                tuple(_bound(statement)),
+                first=min(part.lineno for part in (statement, *decorators)),
+                last=statement.end_lineno or statement.lineno,
+                compiled=any(_COMPILED.search(ast.unparse(decorator)) for decorator in decorators),
+                body=frozenset(body),
+                references=references,
+            )
+        )
+    return result
+
+
+def _origin(name: Name, origins: Mapping[Name, Name]) -> Name:
+    seen = {name}
+    while name in origins and origins[name] not in seen:
+        name = origins[name]
+        seen.add(name)
+    return name
+
+
+def _imports(tree: ast.Module, modules: Mapping[str, str]) -> tuple[dict[str, Name], dict[str, str]]:
+    """Return what the imported names of a module are, and the modules that are imported as a whole."""
+    names: dict[str, Name] = {}
     whole: dict[str, str] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
+        if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 bound = alias.asname or alias.name
                 if f"{node.module}.{alias.name}" in modules:
                     whole[bound] = modules[f"{node.module}.{alias.name}"]
-                elif node.module in modules:
-                    imported[bound] = (modules[node.module], alias.name)
+                elif node.module is not None and node.module in modules:
+                    names[bound] = (modules[node.module], alias.name)
         elif isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name in modules and alias.asname:
-                    whole[alias.asname] = modules[alias.name]
-    statements = []
-    for statement in tree.body:
-        statements += statement.body if isinstance(statement, ast.If | ast.Try) else [statement]
-    own = {name for statement in statements for name in _bound(statement)}
-    result = []
-    for statement in statements:
-        references = defaultdict(set)
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and node.id in imported:
-                references[imported[node.id]].add(node.lineno)
-            elif isinstance(node, ast.Name) and node.id in own:
-                references[file, node.id].add(node.lineno)
-            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in whole:
-                references[whole[node.value.id], node.attr].add(node.lineno)
-        decorators = getattr(statement, "decorator_list", [])
-        is_compiled = isinstance(statement, ast.FunctionDef) and any(
-            "jit" in ast.unparse(decorator) or "intrinsic" in ast.unparse(decorator) for decorator in decorators
-        )
-        body = frozenset(
-            inner.lineno
-            for function in ast.walk(statement)
-            if isinstance(function, ast.FunctionDef)
-            for part in function.body
-            for inner in ast.walk(part)
-            if isinstance(inner, ast.stmt)
-        )
-        first = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
-        kept = {name: frozenset(lines) for name, lines in references.items()}
-        last = statement.end_lineno or statement.lineno
-        result.append(Scope(file, tuple(_bound(statement)), first, last, is_compiled, body, _Frozen(kept)))
-    return result
-
-
-class _Frozen(dict[Name, frozenset[int]]):
-    """References of one statement, hashed by identity: each statement has its own."""
-
-    __hash__ = object.__hash__  # type: ignore[assignment]
+            whole.update(
+                {alias.asname: modules[alias.name] for alias in node.names if alias.asname and alias.name in modules}
+            )
+    return names, whole
 
 
 def _bound(statement: ast.stmt) -> list[str]:
@@ -477,7 +499,7 @@ def _statement_lines(tree: ast.Module, line: int) -> set[int]:
 
 @dataclass(frozen=True)
 class TestMap:
-    """Which tests execute which lines, from one run with coverage.
+    """Tests that execute each line, from one run with coverage.
 
     Args:
         seconds: Duration of each test that passed.
@@ -522,7 +544,8 @@ class TestMap:
 
     def of(self, places: Iterable[tuple[str, int]], files: Iterable[str] = ()) -> tuple[set[str], set[str]]:
         """Return the tests that execute one of the lines, and those that use fixtures or files which do."""
-        direct, indirect = set(), set()
+        direct: set[str] = set()
+        indirect: set[str] = set()
         used = set(files)
         for place in places:
             direct |= self.lines.get(place, frozenset())
@@ -559,11 +582,13 @@ def select(mutant: Mutant, source: bytes, references: References, tests: TestMap
         seconds: Maximum sum of the recorded durations.
     """
     scope = references.scope_at(mutant.file, mutant.line)
+    direct: set[str] = set()
+    indirect: set[str] = set()
     changed = range(mutant.line, mutant.line + mutant.before.count("\n") + 1)
     stale: set[str] = set()
     tree = ast.parse(source)
     if scope is None:
-        direct, indirect = set(), set()
+        pass  # no statement: the tests of the module
     elif scope.compiled or not any(_statement_lines(tree, mutant.line) & scope.body):
         places, files, stale = references.reached(scope)
         if not scope.compiled:
@@ -587,7 +612,8 @@ def select(mutant: Mutant, source: bytes, references: References, tests: TestMap
             test,
         ),
     )
-    kept, total = [], 0.0
+    kept: list[str] = []
+    total = 0.0
     for test in ranked:
         if kept and total + tests.seconds[test] > seconds:
             continue
@@ -608,6 +634,7 @@ def _matches(test_file: str, file: str) -> bool:
 _limits: dict[str, float] = {}
 _durations: Counter[str] = Counter()
 _failed: set[str] = set()
+_stack = ExitStack()
 
 
 def pytest_configure() -> None:
@@ -621,7 +648,15 @@ def pytest_configure() -> None:
 def pytest_runtest_logstart(nodeid: str) -> None:
     """Start the clock of a test: its process ends when the time is over, even within compiled code."""
     if nodeid in _limits:
-        faulthandler.dump_traceback_later(_limits[nodeid], exit=True)
+        path = Path(os.environ["MUTANTS_TIMEOUT"])
+        traceback = _stack.enter_context(path.open("w", encoding="utf-8"))
+        faulthandler.dump_traceback_later(_limits[nodeid], exit=True, file=traceback)
+
+
+def pytest_runtest_logfinish() -> None:
+    """Stop the clock of a test."""
+    faulthandler.cancel_dump_traceback_later()
+    _stack.close()
 
 
 def pytest_runtest_logreport(report: Any) -> None:
@@ -632,8 +667,7 @@ def pytest_runtest_logreport(report: Any) -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Stop the clock, and save the durations of the tests that passed."""
-    faulthandler.cancel_dump_traceback_later()
+    """Save the durations of the tests that passed."""
     if path := os.environ.get("MUTANTS_DURATIONS"):
         passed = {test: round(seconds, 4) for test, seconds in _durations.items() if test not in _failed}
         Path(path).write_text(json.dumps(passed), encoding="utf-8")
@@ -737,7 +771,15 @@ class Measurement:
             return path
         data, durations = path.with_suffix(".coverage"), path.with_suffix(".seconds")
         names = [argument for argument in PYTEST if argument != "-x"]
-        options = [f"--cov={self.source}", "--cov-context=test", "--cov-report=", "-p", Path(__file__).stem]
+        options = [
+            f"--cov={self.source}",
+            "--cov-context=test",
+            "--cov-report=",
+            "-p",
+            "pytest_cov",
+            "-p",
+            Path(__file__).stem,
+        ]
         done = subprocess.run(
             [sys.executable, *names, *options, *files],
             cwd=self.base,
@@ -852,7 +894,9 @@ class Copy:
         limits_file, arguments = self.folder / "mutants-limits.json", self.folder / "mutants-tests.txt"
         limits_file.write_text(json.dumps(limits), encoding="utf-8")
         arguments.write_text("\n".join(selection.tests), encoding="utf-8")
-        more = {"MUTANTS_LIMITS": str(limits_file), "PYTHONDONTWRITEBYTECODE": "1"}
+        traceback = self.folder / "mutants-timeout.txt"
+        traceback.write_text("", encoding="utf-8")
+        more = {"MUTANTS_LIMITS": str(limits_file), "MUTANTS_TIMEOUT": str(traceback), "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             done = subprocess.run(
                 [sys.executable, *PYTEST, "-p", Path(__file__).stem, f"@{arguments}"],
@@ -868,7 +912,7 @@ class Copy:
             return TIMED_OUT, None
         if done.returncode == 0:
             return SURVIVED, None
-        if "Timeout (" in done.stderr:
+        if traceback.stat().st_size:
             return TIMED_OUT, None
         return KILLED, _killer(done.stdout) or f"pytest ended with {done.returncode}"
 
