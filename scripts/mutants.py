@@ -24,7 +24,6 @@ import argparse
 import ast
 import copy
 import dataclasses
-import faulthandler
 import hashlib
 import json
 import os
@@ -32,6 +31,7 @@ import random
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -40,7 +40,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -56,7 +55,10 @@ NOT_COPIED = {"runs", "site", "dist"}
 FILES_PER_PART = 6
 """Test files that are recorded in one process."""
 MAX_TEST_SECONDS = 60.0
-"""Sum of the recorded durations of the tests that one mutant is run against."""
+"""Sum of the recorded durations of the tests that one mutant is run against. All durations are processor time: they do
+not depend on what else the machine does."""
+WAITING_SECONDS = 3600.0
+"""Real time after which a process of tests is ended: it waits for something that does not happen."""
 TIMEOUT_FACTOR = 10.0
 COMPILE_SECONDS = 60.0
 """Added to the time limit of each test: numba may have to compile the changed functions again."""
@@ -632,9 +634,9 @@ def _matches(test_file: str, file: str) -> bool:
 # Hooks of pytest: the processes that run tests load this file as a plug-in ------------------------------------------
 
 _limits: dict[str, float] = {}
-_durations: Counter[str] = Counter()
+_started: dict[str, float] = {}
+_seconds: dict[str, float] = {}
 _failed: set[str] = set()
-_stack = ExitStack()
 
 
 def pytest_configure() -> None:
@@ -646,22 +648,19 @@ def pytest_configure() -> None:
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:
-    """Start the clock of a test: its process ends when the time is over, even within compiled code."""
-    if nodeid in _limits:
-        path = Path(os.environ["MUTANTS_TIMEOUT"])
-        traceback = _stack.enter_context(path.open("w", encoding="utf-8"))
-        faulthandler.dump_traceback_later(_limits[nodeid], exit=True, file=traceback)
+    """Start the clock of a test: the signal ends the process when its time is over, even within compiled code."""
+    _started[nodeid] = time.process_time()
+    signal.setitimer(signal.ITIMER_PROF, _limits.get(nodeid, 0.0))
 
 
-def pytest_runtest_logfinish() -> None:
+def pytest_runtest_logfinish(nodeid: str) -> None:
     """Stop the clock of a test."""
-    faulthandler.cancel_dump_traceback_later()
-    _stack.close()
+    signal.setitimer(signal.ITIMER_PROF, 0.0)
+    _seconds[nodeid] = time.process_time() - _started[nodeid]
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Add up the durations of a test's setup, call and teardown."""
-    _durations[report.nodeid] += report.duration
+    """Note the tests that failed or were skipped."""
     if not report.passed:
         _failed.add(report.nodeid)
 
@@ -669,7 +668,7 @@ def pytest_runtest_logreport(report: Any) -> None:
 def pytest_unconfigure() -> None:
     """Save the durations of the tests that passed."""
     if path := os.environ.get("MUTANTS_DURATIONS"):
-        passed = {test: round(seconds, 4) for test, seconds in _durations.items() if test not in _failed}
+        passed = {test: round(seconds, 4) for test, seconds in _seconds.items() if test not in _failed}
         Path(path).write_text(json.dumps(passed), encoding="utf-8")
 
 
@@ -704,9 +703,9 @@ class Measurement:
 
     @cached_property
     def folder(self) -> Path:
-        """Folder of this state of the sources and of the recorded tests."""
-        places = [self.root / self.source, *(self.root / "tests" / name for name in ("conftest.py", *self.tests))]
-        files = {path for place in places for path in (place.rglob("*.py") if place.is_dir() else [place])}
+        """Folder of this state of the sources and of the tests in folders."""
+        tests = self.root / "tests"
+        files = [*(self.root / self.source).rglob("*.py"), *tests.glob("*/**/*.py"), *map(tests.joinpath, TEST_FILES)]
         digest = hashlib.sha256()
         for path in sorted(path for path in files if path.exists()):
             digest.update(path.relative_to(self.root).as_posix().encode() + b"\0" + path.read_bytes())
@@ -751,20 +750,23 @@ class Measurement:
 
     def record(self) -> TestMap:
         """Run the tests with coverage, in parts, and return which tests execute which lines."""
-        files: list[str] = []
-        for name in self.tests:
-            place = self.base / "tests" / name
-            found = sorted(place.rglob("test_*.py")) if place.is_dir() else [place] if place.exists() else []
-            files += [path.relative_to(self.base).as_posix() for path in found]
         parts = self.folder / "parts"
         parts.mkdir(parents=True, exist_ok=True)
-        groups = {
-            parts / f"{at:03}.json": files[at : at + FILES_PER_PART] for at in range(0, len(files), FILES_PER_PART)
-        }
+        groups = {parts / f"{_digest(files)}.json": files for files in self.test_files()}
         with ThreadPoolExecutor(self.workers) as pool:
             for path in pool.map(lambda part: self._record_part(*part), groups.items()):
                 print(f"recorded {', '.join(groups[path])}", flush=True)
         return TestMap.load(groups)
+
+    def test_files(self) -> list[list[str]]:
+        """Return the test files that are recorded, in groups for one process each."""
+        groups = []
+        for name in self.tests:
+            place = self.base / "tests" / name
+            paths = sorted(place.rglob("test_*.py")) if place.is_dir() else [place] if place.exists() else []
+            files = [path.relative_to(self.base).as_posix() for path in paths]
+            groups += [files[at : at + FILES_PER_PART] for at in range(0, len(files), FILES_PER_PART)]
+        return groups
 
     def _record_part(self, path: Path, files: Sequence[str]) -> Path:
         if path.exists():
@@ -811,7 +813,10 @@ class Measurement:
                 entry = json.loads(line)
                 results[entry["key"]] = entry
         chosen = self.mutants()
-        waiting = [mutant for mutant in chosen if mutant.key not in results]
+        selections = {
+            mutant.key: select(mutant, sources[mutant.file], references, tests, self.seconds) for mutant in chosen
+        }
+        waiting = [mutant for mutant in chosen if not _is_final(results.get(mutant.key), selections[mutant.key])]
         print(f"{len(chosen)} mutants, {len(chosen) - len(waiting)} of them with saved results", flush=True)
         lock, at = threading.Lock(), iter(waiting)
 
@@ -822,8 +827,12 @@ class Measurement:
                     mutant = next(at, None)
                 if mutant is None:
                     return
-                selection = select(mutant, sources[mutant.file], references, tests, self.seconds)
-                entry = {"key": mutant.key, **copied.test(mutant, selection, tests.seconds)}
+                selection = selections[mutant.key]
+                entry = {
+                    "key": mutant.key,
+                    "selection": _digest(selection.tests),
+                    **copied.test(mutant, selection, tests.seconds),
+                }
                 with lock:
                     results[mutant.key] = entry
                     with saved.open("a", encoding="utf-8") as file:
@@ -894,9 +903,7 @@ class Copy:
         limits_file, arguments = self.folder / "mutants-limits.json", self.folder / "mutants-tests.txt"
         limits_file.write_text(json.dumps(limits), encoding="utf-8")
         arguments.write_text("\n".join(selection.tests), encoding="utf-8")
-        traceback = self.folder / "mutants-timeout.txt"
-        traceback.write_text("", encoding="utf-8")
-        more = {"MUTANTS_LIMITS": str(limits_file), "MUTANTS_TIMEOUT": str(traceback), "PYTHONDONTWRITEBYTECODE": "1"}
+        more = {"MUTANTS_LIMITS": str(limits_file), "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             done = subprocess.run(
                 [sys.executable, *PYTEST, "-p", Path(__file__).stem, f"@{arguments}"],
@@ -905,14 +912,14 @@ class Copy:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=TIMEOUT_FACTOR * sum(seconds[test] for test in selection.tests) + 10 * COMPILE_SECONDS,
+                timeout=WAITING_SECONDS,
                 check=False,
             )
         except subprocess.TimeoutExpired:
             return TIMED_OUT, None
         if done.returncode == 0:
             return SURVIVED, None
-        if traceback.stat().st_size:
+        if done.returncode == -signal.SIGPROF:
             return TIMED_OUT, None
         return KILLED, _killer(done.stdout) or f"pytest ended with {done.returncode}"
 
@@ -932,6 +939,17 @@ class Copy:
         base = self.measurement.base
         for path in self._compiled(base, file, stale):
             shutil.copy2(path, self.folder / path.relative_to(base))
+
+
+def _digest(names: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+
+def _is_final(entry: Mapping[str, Any] | None, selection: Selection) -> bool:
+    """Return whether a saved result remains: a mutant that survived runs again when other tests are selected."""
+    if entry is None:
+        return False
+    return entry["status"] in (KILLED, TIMED_OUT) or entry["selection"] == _digest(selection.tests)
 
 
 def _killer(output: str) -> str | None:

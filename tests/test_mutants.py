@@ -165,7 +165,7 @@ def test_compiled_functions_are_followed_to_the_lines_and_tests_that_use_them(mu
 def test_statuses_and_resumption(
     mutants: ModuleType, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mutants, "COMPILE_SECONDS", 2.0)
+    monkeypatch.setattr(mutants, "COMPILE_SECONDS", 0.5)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # pytest starts faster
     out = tmp_path / "out.json"
     options = {"root": root, "source": "src/toy", "paths": "numbers", "tests": "numbers", "cache": tmp_path / "cache"}
