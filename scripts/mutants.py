@@ -92,9 +92,9 @@ _COMPARISONS: dict[type[ast.cmpop], ast.cmpop] = {
     ast.NotEq: ast.Eq(),
 }
 _EXTREMES = {
-    name: other
+    name: opposite
     for pair in (("min", "max"), ("minimum", "maximum"), ("amin", "amax"), ("argmin", "argmax"), ("fmin", "fmax"))
-    for name, other in (pair, pair[::-1])
+    for name, opposite in (pair, pair[::-1])
 }
 _SKIPPED_CALLS = re.compile(r"^(warnings\.|logging\.|_?log(ger)?\.|cast$|TypeVar$|Field$|print$)")
 _SKIPPED_FUNCTIONS = {"__repr__", "__str__"}
@@ -144,9 +144,9 @@ def variants(node: ast.AST) -> Iterator[tuple[str, ast.AST, ast.AST]]:
     """Yield the changes at one node: the operator, the node that is replaced, and its replacement."""
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-            changed = value + 1 if isinstance(value, int) else (2 * value or 1.0)
-            if changed != value and not 0 < abs(value) < SMALLEST_CONSTANT:
-                yield "constant", node, ast.Constant(changed)
+            new_value = value + 1 if isinstance(value, int) else (2 * value or 1.0)
+            if new_value != value and not 0 < abs(value) < SMALLEST_CONSTANT:
+                yield "constant", node, ast.Constant(new_value)
         case ast.Call():
             yield from _call_variants(node)
         case ast.Slice(lower=lower, upper=upper):
@@ -170,8 +170,8 @@ def _operator_variants(node: ast.AST) -> Iterator[tuple[str, ast.AST, ast.AST]]:
         case ast.Compare(left=left, ops=ops, comparators=comparators):
             for at, compared in enumerate(ops):
                 if type(compared) in _COMPARISONS:
-                    changed = [*ops[:at], _COMPARISONS[type(compared)], *ops[at + 1 :]]
-                    yield "comparison", node, ast.Compare(left, changed, comparators)
+                    new_ops = [*ops[:at], _COMPARISONS[type(compared)], *ops[at + 1 :]]
+                    yield "comparison", node, ast.Compare(left, new_ops, comparators)
         case ast.BoolOp(op=op, values=values):
             yield "boolean", node, ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
         case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -183,12 +183,12 @@ def _operator_variants(node: ast.AST) -> Iterator[tuple[str, ast.AST, ast.AST]]:
 def _call_variants(node: ast.Call) -> Iterator[tuple[str, ast.AST, ast.AST]]:
     name = _last_name(node.func)
     if name in _EXTREMES:
-        changed = copy.deepcopy(node)
-        if isinstance(changed.func, ast.Name):
-            changed.func.id = _EXTREMES[name]
-        elif isinstance(changed.func, ast.Attribute):
-            changed.func.attr = _EXTREMES[name]
-        yield "min or max", node, changed
+        mutated = copy.deepcopy(node)
+        if isinstance(mutated.func, ast.Name):
+            mutated.func.id = _EXTREMES[name]
+        elif isinstance(mutated.func, ast.Attribute):
+            mutated.func.attr = _EXTREMES[name]
+        yield "min or max", node, mutated
     if name == "where" and len(node.args) == 3:
         yield "where", node, ast.Call(node.func, [node.args[0], node.args[2], node.args[1]], node.keywords)
     if name == "where" and len(node.args) == 2 and isinstance(node.func, ast.Attribute):
@@ -554,8 +554,8 @@ class TestMap:
             used |= self.fixtures.get(place, frozenset())
         for file in used:
             indirect |= set(self.by_file.get(file, ()))
-        known = self.seconds.keys()
-        return direct & known, (indirect - direct) & known
+        all_tests = self.seconds.keys()
+        return direct & all_tests, (indirect - direct) & all_tests
 
 
 @dataclass(frozen=True)
@@ -586,7 +586,7 @@ def select(mutant: Mutant, source: bytes, references: References, tests: TestMap
     scope = references.scope_at(mutant.file, mutant.line)
     direct: set[str] = set()
     indirect: set[str] = set()
-    changed = range(mutant.line, mutant.line + mutant.before.count("\n") + 1)
+    mutated_lines = range(mutant.line, mutant.line + mutant.before.count("\n") + 1)
     stale: set[str] = set()
     tree = ast.parse(source)
     if scope is None:
@@ -597,14 +597,14 @@ def select(mutant: Mutant, source: bytes, references: References, tests: TestMap
             places |= {(mutant.file, line) for line in scope.body}
         direct, indirect = tests.of(places, files)
     else:
-        direct, indirect = tests.of((mutant.file, line) for line in changed)
+        direct, indirect = tests.of((mutant.file, line) for line in mutated_lines)
         if not direct:
             statement = _statement_lines(tree, mutant.line)
             direct, more = tests.of((mutant.file, line) for line in statement)
             indirect |= more
     if not direct and not indirect and (scope is None or not scope.body or scope.compiled):
-        own = {place for place in tests.lines if place[0] == mutant.file}
-        direct, indirect = tests.of(own, [file for file in tests.by_file if _matches(file, mutant.file)])
+        module_lines = {place for place in tests.lines if place[0] == mutant.file}
+        direct, indirect = tests.of(module_lines, [file for file in tests.by_file if _matches(file, mutant.file)])
     ranked = sorted(
         direct | indirect,
         key=lambda test: (
@@ -614,14 +614,14 @@ def select(mutant: Mutant, source: bytes, references: References, tests: TestMap
             test,
         ),
     )
-    kept: list[str] = []
+    selected: list[str] = []
     total = 0.0
     for test in ranked:
-        if kept and total + tests.seconds[test] > seconds:
+        if selected and total + tests.seconds[test] > seconds:
             continue
-        kept.append(test)
+        selected.append(test)
         total += tests.seconds[test]
-    return Selection(tuple(kept), len(ranked) - len(kept), frozenset(stale))
+    return Selection(tuple(selected), len(ranked) - len(selected), frozenset(stale))
 
 
 def _matches(test_file: str, file: str) -> bool:
@@ -716,12 +716,12 @@ class Measurement:
         """The copy of the repository in which the tests are recorded."""
         folder = self.folder / "base"
         if not folder.exists():
-            started = self.folder / "base.part"
-            shutil.rmtree(started, ignore_errors=True)
-            shutil.copytree(self.root, started, ignore=self._not_copied)
-            for path in (started / self.source).rglob("*.py"):
+            partial = self.folder / "base.part"
+            shutil.rmtree(partial, ignore_errors=True)
+            shutil.copytree(self.root, partial, ignore=self._not_copied)
+            for path in (partial / self.source).rglob("*.py"):
                 path.write_bytes(path.read_bytes() + b"\n" * PADDING)
-            started.rename(folder)
+            partial.rename(folder)
         return folder
 
     def _not_copied(self, folder: str, names: Sequence[str]) -> list[str]:
@@ -745,8 +745,8 @@ class Measurement:
     def environment(self, folder: Path, **more: str) -> dict[str, str]:
         """Return the environment of tests in a copy."""
         paths = [str((folder / self.source).parent), str(Path(__file__).resolve().parent)]
-        kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-        return {**kept, "PYTHONPATH": os.pathsep.join(paths), "NUMBA_JIT_COVERAGE": "0", **more}
+        environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+        return {**environment, "PYTHONPATH": os.pathsep.join(paths), "NUMBA_JIT_COVERAGE": "0", **more}
 
     def record(self) -> TestMap:
         """Run the tests with coverage, in parts, and return which tests execute which lines."""
@@ -782,7 +782,7 @@ class Measurement:
             "-p",
             Path(__file__).stem,
         ]
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, *names, *options, *files],
             cwd=self.base,
             env=self.environment(self.base, COVERAGE_FILE=str(data), MUTANTS_DURATIONS=str(durations)),
@@ -790,13 +790,13 @@ class Measurement:
             text=True,
             check=False,
         )
-        if done.returncode not in (0, 1, 5):
+        if process.returncode not in (0, 1, 5):
             raise SystemExit(
-                f"The tests of {', '.join(files)} could not run:\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+                f"The tests of {', '.join(files)} could not run:\n{process.stdout[-3000:]}{process.stderr[-3000:]}"
             )
-        if done.returncode == 1:
-            print(f"Tests that fail without a mutant are left out:\n{done.stdout[-2000:]}", flush=True)
-        lines = _read_coverage(data, self.base) if done.returncode != 5 else {"contexts": [], "lines": {}}
+        if process.returncode == 1:
+            print(f"Tests that fail without a mutant are left out:\n{process.stdout[-2000:]}", flush=True)
+        lines = _read_coverage(data, self.base) if process.returncode != 5 else {"contexts": [], "lines": {}}
         part = {"seconds": json.loads(durations.read_text(encoding="utf-8")), **lines}
         _write(path, json.dumps(part))
         data.unlink(missing_ok=True)
@@ -840,8 +840,8 @@ class Measurement:
                     print(_described(entry), flush=True)
 
         with ThreadPoolExecutor(self.workers) as pool:
-            for done in [pool.submit(work, worker) for worker in range(self.workers)]:
-                done.result()
+            for task in [pool.submit(work, worker) for worker in range(min(self.workers, len(waiting)))]:
+                task.result()
         return [results[mutant.key] for mutant in chosen]
 
 
@@ -881,13 +881,13 @@ class Copy:
             return {**entry, "status": NOT_COVERED, "seconds": 0.0, "killed_by": None}
         path = self.folder / mutant.file
         source, stamp = path.read_bytes(), path.stat()
-        changed = mutant.apply(source)
-        size = len(source) - len(changed)
-        changed = changed + b"\n" * size if size >= 0 else changed[:size]
-        started = time.perf_counter()
+        mutated = mutant.apply(source)
+        size = len(source) - len(mutated)
+        mutated = mutated + b"\n" * size if size >= 0 else mutated[:size]
+        start = time.perf_counter()
         try:
             self._forget(mutant.file, selection.stale)
-            path.write_bytes(changed)
+            path.write_bytes(mutated)
             os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
             status, killer = self._run(selection, seconds)
         finally:
@@ -895,7 +895,7 @@ class Copy:
             os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
             self._forget(mutant.file, selection.stale)
             self._restore(mutant.file, selection.stale)
-        return {**entry, "status": status, "seconds": round(time.perf_counter() - started, 1), "killed_by": killer}
+        return {**entry, "status": status, "seconds": round(time.perf_counter() - start, 1), "killed_by": killer}
 
     def _run(self, selection: Selection, seconds: Mapping[str, float]) -> tuple[str, str | None]:
         allowance = COMPILE_SECONDS * (3 if selection.stale else 1)
@@ -905,7 +905,7 @@ class Copy:
         arguments.write_text("\n".join(selection.tests), encoding="utf-8")
         more = {"MUTANTS_LIMITS": str(limits_file), "PYTHONDONTWRITEBYTECODE": "1"}
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [sys.executable, *PYTEST, "-p", Path(__file__).stem, f"@{arguments}"],
                 cwd=self.folder,
                 env=self.measurement.environment(self.folder, **more),
@@ -917,11 +917,11 @@ class Copy:
             )
         except subprocess.TimeoutExpired:
             return TIMED_OUT, None
-        if done.returncode == 0:
+        if process.returncode == 0:
             return SURVIVED, None
-        if done.returncode == -signal.SIGPROF:
+        if process.returncode == -signal.SIGPROF:
             return TIMED_OUT, None
-        return KILLED, _killer(done.stdout) or f"pytest ended with {done.returncode}"
+        return KILLED, _killer(process.stdout) or f"pytest ended with {process.returncode}"
 
     def _compiled(self, folder: Path, file: str, stale: Iterable[str]) -> Iterator[Path]:
         path = folder / file
@@ -967,8 +967,8 @@ def _read_coverage(data_file: Path, root: Path) -> dict[str, Any]:
     lines = {}
     for name in data.measured_files():
         by_line = {
-            line: [contexts.setdefault(context, len(contexts)) for context in found if context]
-            for line, found in data.contexts_by_lineno(name).items()
+            line: [contexts.setdefault(context, len(contexts)) for context in line_contexts if context]
+            for line, line_contexts in data.contexts_by_lineno(name).items()
         }
         lines[Path(name).resolve().relative_to(root.resolve()).as_posix()] = by_line
     return {"contexts": list(contexts), "lines": lines}
@@ -976,9 +976,9 @@ def _read_coverage(data_file: Path, root: Path) -> dict[str, Any]:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    started = path.with_name(path.name + ".part")
-    started.write_text(text, encoding="utf-8")
-    started.rename(path)
+    partial = path.with_name(path.name + ".part")
+    partial.write_text(text, encoding="utf-8")
+    partial.rename(path)
 
 
 # The report ---------------------------------------------------------------------------------------------------------
@@ -1003,12 +1003,12 @@ def counts(results: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     for name in (*packages, "all"):
         rows = [entry for entry in results if name in (entry["package"], "all")]
         by_status = Counter(entry["status"] for entry in rows)
-        found = by_status[KILLED] + by_status[TIMED_OUT]
+        killed = by_status[KILLED] + by_status[TIMED_OUT]
         table[name] = {
             "mutants": len(rows),
             **{status: by_status[status] for status in STATUSES},
             "survived, tests cut": sum(entry["status"] == SURVIVED and entry["left_out"] > 0 for entry in rows),
-            "share killed": round(found / len(rows), 3) if rows else 0.0,
+            "share killed": round(killed / len(rows), 3) if rows else 0.0,
         }
     return table
 
@@ -1025,10 +1025,11 @@ def report(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _document(measurement: Measurement, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    kept = ("file", "line", "operator", "before", "after", "tests", "left_out")
+    columns = ("file", "line", "operator", "before", "after", "tests", "left_out")
     return {
         "count": measurement.count,
         "seed": measurement.seed,
+        "tests": list(measurement.tests),
         "seconds_per_mutant": measurement.seconds,
         "packages": counts(results),
         "operators": dict(
@@ -1036,7 +1037,7 @@ def _document(measurement: Measurement, results: Sequence[Mapping[str, Any]]) ->
         ),
         **{
             status.replace(" ", "_"): [
-                {name: entry[name] for name in kept}
+                {name: entry[name] for name in columns}
                 for entry in sorted(results, key=lambda entry: entry["key"])
                 if entry["status"] == status
             ]
@@ -1058,27 +1059,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--source", default="src/recaudit", help="folder of the package in the repository")
     parser.add_argument("--cache", type=Path, help="folder for copies, the map of the tests and saved results")
     parser.add_argument("--out", type=Path, help="JSON file to write the table and the survivors to")
-    given = parser.parse_args(arguments)
-    root = given.root.resolve()
-    missing = [name for name in given.paths if not (root / given.source / name).exists()]
+    options = parser.parse_args(arguments)
+    root = options.root.resolve()
+    missing = [name for name in options.paths if not (root / options.source / name).exists()]
     if missing:
-        parser.error(f"--paths: {missing[0]} is not a folder of {given.source}; name folders that it contains.")
-    more = {} if given.cache is None else {"cache": given.cache.resolve()}
+        parser.error(f"--paths: {missing[0]} is not a folder of {options.source}; name folders that it contains.")
+    more = {} if options.cache is None else {"cache": options.cache.resolve()}
     measurement = Measurement(
         root=root,
-        source=given.source,
-        packages=tuple(given.paths),
-        tests=tuple(given.tests),
-        count=given.count,
-        seed=given.seed,
-        workers=given.workers,
-        seconds=given.seconds,
+        source=options.source,
+        packages=tuple(options.paths),
+        tests=tuple(options.tests),
+        count=options.count,
+        seed=options.seed,
+        workers=options.workers,
+        seconds=options.seconds,
         **more,
     )
     results = measurement.run()
     print(report(results))
-    if given.out:
-        _write(given.out, json.dumps(_document(measurement, results), indent=1) + "\n")
+    if options.out:
+        _write(options.out, json.dumps(_document(measurement, results), indent=1) + "\n")
     return 0
 
 

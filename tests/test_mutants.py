@@ -72,8 +72,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def changes(mutants: ModuleType, source: str) -> set[tuple[str, str, str]]:
-    found = mutants.mutants_of(source.encode(), "m.py", "p")
-    return {(mutant.operator, mutant.before, mutant.after) for mutant in found}
+    result = mutants.mutants_of(source.encode(), "m.py", "p")
+    return {(mutant.operator, mutant.before, mutant.after) for mutant in result}
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ def test_what_is_not_mutated(mutants: ModuleType, source: str) -> None:
 
 def test_every_mutant_of_the_sources_compiles_and_keeps_its_lines(mutants: ModuleType) -> None:
     source = (SCRIPT.parent.parent / "src" / "recaudit" / "seeding.py").read_bytes()
-    found = mutants.mutants_of(source, "seeding.py", "recaudit")
-    assert len(found) > 10
-    for mutant in found:
+    result = mutants.mutants_of(source, "seeding.py", "recaudit")
+    assert len(result) > 10
+    for mutant in result:
         changed = mutant.apply(source)
         compile(changed, "seeding.py", "exec")
         assert changed != source
