@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 from numba import config, njit
 
 from recaudit.arrays import FloatArray
 
-Function = TypeVar("Function", bound=Callable[..., object])
 Eight: TypeAlias = tuple[float, float, float, float, float, float, float, float]
 
 SIDE = 8
@@ -21,10 +20,10 @@ _OPTIONS = {"nogil": True, "cache": True, "fastmath": {"contract"}}
 
 @contextmanager
 def _scalars_joined_into_vectors() -> Iterator[None]:
-    """Let LLVM join scalars into vectors (SLP vectorization) in what is compiled meanwhile.
+    """Let LLVM join scalars into vectors (SLP vectorization) in functions compiled inside the `with` block.
 
-    Numba has this switch only for everything, and off by default. Without it `add_products` computes the same numbers
-    about seven times as slowly.
+    Numba offers this setting only for the whole process, and it is off by default. Without it, `add_products` returns
+    the same numbers but takes several times as long.
     """
     before = config.SLP_VECTORIZE
     config.SLP_VECTORIZE = 1
@@ -38,11 +37,11 @@ def _scalars_joined_into_vectors() -> Iterator[None]:
 @njit(**_OPTIONS)
 def _load(matrix: FloatArray, i: int, j: int) -> Eight:
     """Return `matrix[i, j : j + 8]` as scalars."""
-    row, j = matrix[np.uint64(i)], np.uint64(j)
+    row, at = matrix[np.uint64(i)], np.uint64(j)
     # fmt: off
     return (
-        row[j], row[j + np.uint64(1)], row[j + np.uint64(2)], row[j + np.uint64(3)],
-        row[j + np.uint64(4)], row[j + np.uint64(5)], row[j + np.uint64(6)], row[j + np.uint64(7)],
+        row[at], row[at + np.uint64(1)], row[at + np.uint64(2)], row[at + np.uint64(3)],
+        row[at + np.uint64(4)], row[at + np.uint64(5)], row[at + np.uint64(6)], row[at + np.uint64(7)],
     )
     # fmt: on
 
@@ -50,9 +49,9 @@ def _load(matrix: FloatArray, i: int, j: int) -> Eight:
 @njit(**_OPTIONS)
 def _store(total: Eight, matrix: FloatArray, i: int, j: int) -> None:
     """Set `matrix[i, j : j + 8]` to `total`."""
-    row, j = matrix[np.uint64(i)], np.uint64(j)
+    row, at = matrix[np.uint64(i)], np.uint64(j)
     for step in range(SIDE):
-        row[j + np.uint64(step)] = total[step]
+        row[at + np.uint64(step)] = total[step]
 
 
 @njit(**_OPTIONS)
@@ -103,5 +102,5 @@ def _add_products(left: FloatArray, right: FloatArray, total: FloatArray, count:
 
 _ARGUMENTS = "void(float64[:, ::1], float64[:, ::1], float64[:, ::1], int64, int64)"
 with _scalars_joined_into_vectors():
-    # The argument types are given so that it is compiled here, while the switch is on.
+    # With its argument types, numba compiles the function (or reads its cache) here, and not at the first call.
     add_products = njit(_ARGUMENTS, **_OPTIONS)(_add_products)
