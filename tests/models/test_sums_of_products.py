@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
-from numba import njit
+from numba import config, njit
 
 from recaudit.arrays import FloatArray
+from recaudit.models import vectors
 from recaudit.models.factor.least_squares import IN_ORDER, add_ratings, cholesky_solve, padded
 from recaudit.models.vectors import SIDE, add_products
 
@@ -46,3 +49,21 @@ def test_equations_are_numpys(factors: int, ratings: int) -> None:
     expected = np.linalg.solve(own.T @ own + 0.7 * np.eye(factors), own.T @ targets)
     np.testing.assert_allclose(b[:factors], expected, rtol=1e-9, atol=1e-12)
     assert not b[factors:].any()
+
+
+def test_sums_are_compiled_to_vector_instructions() -> None:
+    """Compile again, because what numba reads from its cache has no code to inspect."""
+    before = config.SLP_VECTORIZE
+    with vectors._scalars_joined_into_vectors():
+        compiled = njit(vectors._ARGUMENTS, fastmath=IN_ORDER)(vectors._add_products)
+    assert before == config.SLP_VECTORIZE
+    code = "\n".join(compiled.inspect_llvm().values())
+    assert re.search(r"= (fmul|fadd) contract <\d+ x double>", code)
+    assert not re.search(r"= (fmul|fadd) contract double", code)
+
+
+def test_the_numba_setting_is_restored_after_an_error() -> None:
+    before = config.SLP_VECTORIZE
+    with pytest.raises(ValueError, match="stop"), vectors._scalars_joined_into_vectors():
+        raise ValueError("stop")
+    assert before == config.SLP_VECTORIZE
