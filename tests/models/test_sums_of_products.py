@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
+import numba
 import numpy as np
 import pytest
-from numba import config, njit
+from numba import njit
 
 from recaudit.arrays import FloatArray
 from recaudit.models import vectors
@@ -51,18 +53,21 @@ def test_equations_are_numpys(factors: int, ratings: int) -> None:
     assert not b[factors:].any()
 
 
+CONFIG: Any = numba.config
+
+
 def test_sums_are_compiled_to_vector_instructions() -> None:
     """Compile again, because what numba reads from its cache has no code to inspect."""
-    before = config.SLP_VECTORIZE
+    before = CONFIG.SLP_VECTORIZE
     with vectors._scalars_joined_into_vectors():
         compiled = njit(vectors._ARGUMENTS, fastmath=IN_ORDER)(vectors._add_products)
-    assert before == config.SLP_VECTORIZE
+    assert before == CONFIG.SLP_VECTORIZE
     code = "\n".join(compiled.inspect_llvm().values())
     assert re.search(r"= (fmul|fadd) contract <\d+ x double>", code)
 
 
 def test_the_numba_setting_is_restored_after_an_error() -> None:
-    before = config.SLP_VECTORIZE
+    before = CONFIG.SLP_VECTORIZE
     with pytest.raises(ValueError, match="stop"), vectors._scalars_joined_into_vectors():
         raise ValueError("stop")
-    assert before == config.SLP_VECTORIZE
+    assert before == CONFIG.SLP_VECTORIZE

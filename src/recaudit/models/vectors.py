@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import numba
 import numpy as np
-from numba import config, njit
+from numba import njit
 
 from recaudit.arrays import FloatArray
 
@@ -15,7 +16,7 @@ Eight: TypeAlias = tuple[float, float, float, float, float, float, float, float]
 
 SIDE = 8
 """Rows and columns of a block. Eight double-precision numbers are a cache line, and fill the widest registers."""
-_OPTIONS = {"nogil": True, "cache": True, "fastmath": {"contract"}}
+_OPTIONS: Any = {"nogil": True, "cache": True, "fastmath": {"contract"}}
 
 
 @contextmanager
@@ -25,6 +26,7 @@ def _scalars_joined_into_vectors() -> Iterator[None]:
     Numba offers this setting only for the whole process, and it is off by default. Without it, `add_products` returns
     the same numbers but takes several times as long.
     """
+    config: Any = numba.config
     before = config.SLP_VECTORIZE
     config.SLP_VECTORIZE = 1
     try:
@@ -103,4 +105,4 @@ def _add_products(left: FloatArray, right: FloatArray, total: FloatArray, count:
 _ARGUMENTS = "void(float64[:, ::1], float64[:, ::1], float64[:, ::1], int64, int64)"
 with _scalars_joined_into_vectors():
     # With its argument types, numba compiles the function (or reads its cache) here, and not at the first call.
-    add_products = njit(_ARGUMENTS, **_OPTIONS)(_add_products)
+    add_products: Any = njit(_ARGUMENTS, **_OPTIONS)(_add_products)
