@@ -17,6 +17,7 @@ ORDER = [
     "errors",
     "terminal",
     "registry",
+    "torch_extra",
     "machine",
     "arrays",
     "arguments",

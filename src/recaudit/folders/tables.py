@@ -127,9 +127,10 @@ def damaged_table(place: Path, what: str) -> DamagedError:
 def _check_batches(place: Path, table: pl.LazyFrame, schema: pl.Schema, rules: TableRules) -> int:
     """Decode all of a table; returns the bytes of its texts, each counted in every row that has it."""
     texts = {name: _lengths(name, kind) for name, kind in schema.items() if _has_text(kind)}
-    must = dict(rules.conditions)
+    must: dict[str, pl.Expr] = {}
     if not rules.has_any_values:
-        must |= {f"finite numbers in the column {name[:100]!r}": _finite(name, kind) for name, kind in schema.items()}
+        must = {f"finite numbers in the column {name[:100]!r}": _finite(name, kind) for name, kind in schema.items()}
+    must |= rules.conditions
     broken = [(~condition.fill_null(value=False)).any().alias(what) for what, condition in must.items()]
     total = 0
     for batch in table.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False):

@@ -181,13 +181,15 @@ export function takes(row, view, standings) {
   return `takes ${plural(many, "rating")}${standing === "least" ? "" : " or fewer"}`;
 }
 
-/** Those of many titles that a person may mean. @param {string} typed @param {number[]} rows @param {View} view @param {string[]} titles @param {number} most */
+/** Titles that hold all typed words: the typed title itself first, then those that begin with the first word. @param {string} typed @param {number[]} rows @param {View} view @param {string[]} titles @param {number} most */
 export function matching(typed, rows, view, titles, most) {
   const words = typed.toLocaleLowerCase().split(/\s+/).filter(Boolean);
+  const whole = words.join(" ");
+  const rank = (/** @type {string} */ name) => (name === whole ? 0 : name.startsWith(words[0]) ? 1 : 2);
   const names = rows.map((row) => ({ row, name: titles[view.rows[row]].toLocaleLowerCase() }));
   const fits = names.filter(({ name }) => words.every((word) => name.includes(word)));
   return fits
-    .sort((one, two) => Number(two.name.startsWith(words[0])) - Number(one.name.startsWith(words[0])))
+    .sort((one, two) => rank(one.name) - rank(two.name))
     .slice(0, most)
     .map(({ row }) => row);
 }
