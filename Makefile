@@ -20,8 +20,8 @@ types-js:
 
 # What every part must do, computed by the instructions of other processors.
 contracts: .venv/test.stamp
-	MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default $(BIN)/python -m pytest -n auto -m "contract and not cluster"
-	MKL_CBWR=AVX2 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "contract and not cluster"
+	OPENBLAS_CORETYPE=Nehalem MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default $(BIN)/python -m pytest -n auto -m "contract and not cluster"
+	OPENBLAS_CORETYPE=Haswell MKL_CBWR=AVX2 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "contract and not cluster"
 
 # A Ray cluster of two nodes on this machine: workers, nodes and drivers that are killed. Some minutes.
 test-ray: .venv/ray.stamp

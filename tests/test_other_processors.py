@@ -54,7 +54,10 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pl.DataFrame]:
 
 @pytest.mark.parametrize(
     "environment",
-    [{"MKL_CBWR": "COMPATIBLE", "ATEN_CPU_CAPABILITY": "default"}, {"MKL_CBWR": "AVX2", "OMP_NUM_THREADS": "1"}],
+    [
+        {"OPENBLAS_CORETYPE": "Nehalem", "MKL_CBWR": "COMPATIBLE", "ATEN_CPU_CAPABILITY": "default"},
+        {"OPENBLAS_CORETYPE": "Haswell", "MKL_CBWR": "AVX2", "OMP_NUM_THREADS": "1"},
+    ],
     ids=["the oldest instructions", "others, on one thread"],
 )
 def test_the_same_answers(here: dict[str, pl.DataFrame], environment: dict[str, str], tmp_path: Path) -> None:
