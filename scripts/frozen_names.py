@@ -130,9 +130,7 @@ INTENDED_CHANGES: tuple[Change, ...] = (
     Change("solver-maximize_distance-*/*", "*", "The solver is removed: no model reached it."),
     Change("folding*/co_clusters", "*", "Co-clusters are removed."),
     Change("access-instability/pairs", "black_box", "Queries start from other random ratings in recaudit-papers."),
-    Change(
-        "geometry/pairs", "margin*", "Iterates stop at a tolerance: rounding moves them by 3e-6, as a processor does."
-    ),
+    Change("geometry/pairs", "margin*", "Iterates stop at a tolerance: rounding moves them by 3e-6."),
     Change("reachability-demo/pairs", "upper", "Bounds of 2 of 400 pairs, which stay open, move by 2e-7 by rounding."),
     *(
         Change(f"composed-prediction/{table}", column, "Of a rise and a fall equal to rounding, the rise counts.")
