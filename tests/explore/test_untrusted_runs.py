@@ -20,7 +20,7 @@ from recaudit.cli import app
 from recaudit.data.datasets import dataset
 from recaudit.errors import ConfigError, DamagedError, InputError, NotSupportedError
 from recaudit.explore import explore
-from recaudit.folders import FileRecord
+from recaudit.folders import FileRecord, open_input
 from recaudit.runs import Run
 
 EVIL = "strangers_module"
@@ -211,23 +211,23 @@ class TestFilesOutside:
         assert explore(run, users=1).kept
 
     @pytest.mark.parametrize("key", ["file", "items"])
-    def test_another_file_is_refused_and_not_even_read(
+    def test_another_file_is_refused_and_not_even_opened(
         self, run: Run, monkeypatch: pytest.MonkeyPatch, key: str
     ) -> None:
         Path("secret").write_text("secret")
         again = with_data(run, **{key: "secret"})
-        read, of_opened = list[int](), FileRecord.of_opened
+        opened = list[int]()
 
-        def noted(file: BinaryIO) -> FileRecord:
-            read.append(os.fstat(file.fileno()).st_ino)
-            return of_opened(file)
+        def noted(path: Path) -> BinaryIO:
+            opened.append(path.stat().st_ino)
+            return open_input(path)
 
-        monkeypatch.setattr(FileRecord, "of_opened", noted)
+        monkeypatch.setattr("recaudit.explore.refit.open_input", noted)
         monkeypatch.setattr("recaudit.data.loading.load", lambda *_: pytest.fail("read"))
         with pytest.raises(ConfigError, match="size and content that the run has noted"):
             explore(again, users=1)
-        assert read
-        assert Path("secret").stat().st_ino not in read
+        assert opened
+        assert Path("secret").stat().st_ino not in opened
 
     def test_a_file_of_the_same_size_is_refused(self, run: Run) -> None:
         content = bytearray(Path("ratings.parquet").read_bytes())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,15 +147,17 @@ def _known_files(manifest: AuditRecord) -> set[tuple[int, str]]:
 
 
 def _check_input(known: Collection[tuple[int, str]]) -> CheckInput:
-    """Make a check that a file is one of these; it opens regular files only, and reads none of another size."""
+    """Make a check that a file is one of these; it opens regular files of a known size only."""
+    sizes = {size for size, _ in known}
 
     def check(path: Path) -> None:
-        try:
-            with open_input(path) as file:
-                size = os.fstat(file.fileno()).st_size
-                record = FileRecord.of_opened(file) if any(size == one for one, _ in known) else None
-        except (OSError, DamagedError):
-            record = None
+        record = None
+        with suppress(OSError, DamagedError):
+            if path.stat().st_size in sizes:
+                with open_input(path) as file:
+                    # The path may lead to another file by now.
+                    if os.fstat(file.fileno()).st_size in sizes:
+                        record = FileRecord.of_opened(file)
         if record is None or (record.bytes, record.sha256) not in known:
             remedy = "Put the file back as it was: it has changed since. Or run the audit again."
             raise mistake((), str(path), "a regular file of the size and content that the run has noted", remedy)
